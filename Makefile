@@ -9,6 +9,9 @@ FAULTS_SECONDS ?= 600
 # Most of the time of the end-to-end tests goes by in waiting: twice as many as there are cores keep them busy.
 TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 CLIENT := clients/tenure-client
+# The second takes from numba's cache what the first has compiled beside it.
+COMPILE_LIVE := $(BIN)/python -c "from app.engine.cloud import warm_up; warm_up()"
+COMPILE_ALL := $(BIN)/python -c "from app.forecasts.recompute import warm_up; warm_up()"
 
 .PHONY: help run test test-again check compiled faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
 .DEFAULT_GOAL := run
@@ -45,7 +48,7 @@ check: lint compiled  ## whether a change is sound, in under two minutes: format
 
 # Otherwise each process of the tests compiles it for itself at its first use.
 compiled: .venv/dev.stamp  ## the engine, for this machine
-	$(QUIETLY) "compiling the engine" $(BIN)/python -c 'from app.forecasts.recompute import warm_up; warm_up()'
+	$(QUIETLY) "compiling the engine" sh -c '$(COMPILE_LIVE) & $(COMPILE_ALL) && wait'
 
 lint: .venv/dev.stamp  ## formatting, rules and types
 	$(BIN)/ruff format --check .

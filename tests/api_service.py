@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,8 +19,10 @@ from app.platform.settings import Settings
 from app.platform.telemetry.logs import REQUESTS
 from app.processes.api import create_app, end_waits
 from app.processes.run import ReadyServer, server_config
-from app.processes.wiring import open_worker
+from app.processes.wiring import ImportedPrices, open_venue_imports, open_worker
 from app.scheduling.log_heads import HeadPauses
+from app.venues.rules.pricefiles import CSV_COLUMNS, PriceRows, read_csv
+from app.venues.rules.types import MachineType
 
 TOKEN = "tnr_token-of-the-tests"
 
@@ -57,6 +59,17 @@ class Service:
         thread = threading.Thread(target=lambda: asyncio.run(work()))
         thread.start()
         thread.join()
+
+    def import_prices(self, name: str, lines: Iterable[str]) -> ImportedPrices:
+        """Do what `tenure venue import` would, with lines of the documented CSV."""
+        rows = PriceRows(int(time.time() * 1e6))
+        read_csv([",".join(CSV_COLUMNS), *lines], rows)
+
+        async def work() -> ImportedPrices:
+            async with open_venue_imports(self.settings) as imports:
+                return await imports.run(name, rows, {"c3.xlarge": MachineType(14.0, 7.5, 0.21)}, [])
+
+        return asyncio.run(work())
 
     def wait_for_epoch(self, cloud: str, epoch: int) -> None:
         """Until the service has heard of the table."""

@@ -11,7 +11,7 @@ from app.commands import advising, managing
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import Json, Seed
 from app.commands.output import STDOUT, print_json, progress_bar
-from app.commands.venues import Types, machine_types, time_of, venue_of_file
+from app.commands.pricefiles import Types, machine_types, time_of, venue_of_file
 from app.domain.inputs import InputError, parse_duration
 from app.domain.times import DAY_US, SECOND_US
 

@@ -130,8 +130,23 @@ def on_cloud(command: Callable[..., None]) -> Callable[..., None]:
         with connect(url, token) as client:
             command(client, cloud_meant(client, cloud), **given)
 
+    return _with_options(connected, command, 2)
+
+
+def on_service(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the options --url and --token, which give it its first argument."""
+
+    def connected(*, url: Url = LOCAL, token: Token = None, **given: Any) -> None:  # noqa: ANN401 - as above
+        with connect(url, token) as client:
+            command(client, **given)
+
+    return _with_options(connected, command, 1)
+
+
+def _with_options(connected: Callable[..., None], command: Callable[..., None], count: int) -> Callable[..., None]:
+    """Return `connected` with its own options and those of the command, whose first `count` arguments it gives."""
     *shared, _ = signature(connected, eval_str=True).parameters.values()
-    _, _, *own = signature(command, eval_str=True).parameters.values()
+    own = [*signature(command, eval_str=True).parameters.values()][count:]
     options = [one for one in own if one.kind is Parameter.KEYWORD_ONLY]
     arguments = [one for one in own if one not in options]
     connected.__signature__ = Signature([*arguments, *shared, *options])  # type: ignore[attr-defined]

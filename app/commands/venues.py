@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.commands import venue_service
 from app.commands.evaluation import each
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import Json, Report, Seed
-from app.commands.output import STDERR, STDOUT, command_line, print_json, progress_bar, write_report
+from app.commands.output import STDOUT, command_line, print_json, progress_bar, write_report
+from app.commands.pricefiles import Gaps, Types, machine_types, time_of, venue_of_file
 from app.domain.inputs import InputError, parse_duration
 from app.domain.progress import Progress
-from app.domain.times import from_datetime, time_text
 
 if TYPE_CHECKING:
-    from app.venues.rules.history import VenuePrices
-    from app.venues.rules.pricefiles import PriceRows
-    from app.venues.rules.types import MachineType
     from app.workbench.venues.setting import BacktestSetting
 
 WHATS = ("survival", "bids", "cost", "ramp", "ramc-dc", "deadlines")
 METHODS = ("thesis", "tenure")
-_TOLD_REFUSALS = 5
 _FIRST_DAY = "2015-06-12"
 
 Prices = Annotated[
@@ -42,10 +37,6 @@ Window = Annotated[str, typer.Option(metavar="TIME", help="The past that is look
 Levels = Annotated[
     str | None, typer.Option(metavar="S,...", show_default="of the question", help="Shares that must survive.")
 ]
-Types = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.csv", show_default="list prices of 2015", help="Machine types and on-demand prices."),
-]
 Jobs = Annotated[
     Path | None,
     typer.Option(metavar="LOG.swf|CSV", show_default="drawn: 1 to 12 h", help="Jobs that machines are leased for."),
@@ -61,6 +52,7 @@ def register(app: typer.Typer) -> None:
     venues = typer.Typer(help="Venues: places where others sell machines.", no_args_is_help=True)
     example = f"tenure venue backtest prices.csv.gz --what survival --method tenure --from {_FIRST_DAY} --json"
     venues.command(epilog=f"Example: {example}")(backtest)
+    venue_service.register(venues)
     app.add_typer(venues, name="venue")
 
 
@@ -74,6 +66,7 @@ def backtest(
     window: Window = "60d",
     levels: Levels = None,
     types: Types = None,
+    gaps: Gaps = None,
     jobs: Jobs = None,
     requests: Requests = None,
     seed: Seed = 0,
@@ -90,7 +83,8 @@ def backtest(
         return
     asked = AskedJobs(read_jobs(jobs) if jobs is not None else None, requests)
     with progress_bar("backtesting") as progress:
-        setting = _setting(prices, types, (time_of(from_, "--from"), time_of(to, "--to")), window, seed, progress)
+        span = time_of(from_, "--from"), time_of(to, "--to")
+        setting = _setting((prices, types, gaps), span, window, seed, progress)
         found = {question: backtest_of(setting, question, method, shares, asked) for question in questions}
     if report is not None:
         _write_report(report, found, method, setting)
@@ -144,52 +138,18 @@ def _shares(text: str | None) -> list[float] | None:
     return shares
 
 
-def time_of(text: str | None, option: str) -> int | None:
-    """Return the microseconds of a date or of an RFC 3339 time; without a zone it is UTC."""
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-        return from_datetime(at if at.tzinfo else at.replace(tzinfo=UTC))
-    except (ValueError, OverflowError):
-        raise InputError(f"{option} {text!r} is no date (2015-06-12) and no RFC 3339 time") from None
-
-
 def _setting(
-    prices: Path, types: Path | None, span: tuple[int | None, int | None], window: str, seed: int, progress: Progress
+    files: tuple[Path, Path | None, Path | None],
+    span: tuple[int | None, int | None],
+    window: str,
+    seed: int,
+    progress: Progress,
 ) -> BacktestSetting:
     from app.workbench.venues.setting import setting_of  # noqa: PLC0415 - as above
 
-    window_us = parse_duration(window)
-    machines, venue = machine_types(types), venue_of_file(prices)
+    window_us, (prices, types, gaps) = parse_duration(window), files
+    machines, venue = machine_types(types), venue_of_file(prices, gaps)
     return setting_of(venue, machines, span, window_us, seed, progress)
-
-
-def machine_types(path: Path | None) -> Mapping[str, MachineType]:
-    """Return the machine types of a file, none without one."""
-    from app.workbench.venues.opening import read_machine_types  # noqa: PLC0415 - as above
-
-    return read_machine_types(path) if path is not None else {}
-
-
-def venue_of_file(path: Path) -> VenuePrices:
-    """Return the prices of a file; what it holds, and which lines are refused, is told on standard error."""
-    from app.workbench.venues.opening import read_prices  # noqa: PLC0415 - as above
-
-    rows = read_prices(path, from_datetime(datetime.now(UTC)))
-    venue = rows.venue()
-    _tell_refused(rows)
-    first, last, pools = time_text(venue.from_us), time_text(venue.to_us), len(venue.pools)
-    told = f"{rows.read_count:,} prices of {pools} pools, {first} to {last}; {len(venue.gaps)} gaps"
-    STDERR.print(f"{told}; {rows.refused_count} refused", highlight=False, soft_wrap=True)
-    return venue
-
-
-def _tell_refused(rows: PriceRows) -> None:
-    for one in rows.refused[:_TOLD_REFUSALS]:
-        STDERR.print(f"line {one.line}: {one.code}: {one.why}", markup=False, highlight=False, soft_wrap=True)
-    if rows.refused_count > _TOLD_REFUSALS:
-        STDERR.print(f"and {rows.refused_count - _TOLD_REFUSALS} more lines", highlight=False)
 
 
 def _write_report(path: Path, found: dict[str, Any], method: str, setting: BacktestSetting) -> None:

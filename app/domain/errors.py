@@ -55,6 +55,10 @@ class WebhookNotFound(NotFound):
     """No webhook of that id in the cloud."""
 
 
+class VenueNotFound(NotFound):
+    """No venue of that name."""
+
+
 class HandoverNotFound(NotFound):
     """No eviction of that instance was ever decided in the cloud."""
 
@@ -97,6 +101,14 @@ class ExtensionTooLate(Conflict):
 
 class ExtensionNotLonger(Conflict):
     """The lifetime is not longer than the one that the instance has."""
+
+
+class PricesStale(Conflict):
+    """The newest price is too old to quote from."""
+
+
+class HistoryTooShort(Conflict):
+    """There are no prices as old as the request needs."""
 
 
 class TokenExists(Conflict):

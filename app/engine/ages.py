@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from app.engine.cluster import NO_NODE, Cluster, Ints
-from app.engine.compiled import compiled
+from app.engine.compiled import compiled, inner
 
 
 class SpotAges:
@@ -44,7 +44,7 @@ def follow_rows(cluster: Cluster, rows: Ints, count: int, newest: int) -> tuple[
     return total, cluster.born[rows[total - 1]] if total else -1
 
 
-@compiled
+@inner
 def _keep_running(cluster: Cluster, rows: Ints, count: int, newest: int) -> int:
     """Move the rows that still hold an instance started up to `newest` to the front, and return their number.
 
@@ -62,7 +62,7 @@ def _keep_running(cluster: Cluster, rows: Ints, count: int, newest: int) -> int:
     return kept
 
 
-@compiled
+@inner
 def _add_newer(cluster: Cluster, rows: Ints, kept: int, newest: int) -> tuple[int, int]:
     """Put the rows of instances started after `newest` behind those kept. Return the sum, and how many there should be.
 

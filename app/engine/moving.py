@@ -17,7 +17,7 @@ from app.engine.cluster import (
     release,
     slots_on,
 )
-from app.engine.compiled import compiled, inlined
+from app.engine.compiled import compiled, inlined, inner
 from app.engine.eviction import plan_eviction
 
 MOST_MOVED = 16
@@ -33,7 +33,7 @@ def fits_beside(room: Ints, leaving: Ints, demand: Ints) -> bool:
     return True
 
 
-@compiled
+@inner
 def all_overrun(cluster: Cluster, victims: Ints, count: int, now_us: int) -> bool:
     """Return True if none of these rows is within its declared lifetime, so that no promise would be broken."""
     for i in range(count):
@@ -42,7 +42,7 @@ def all_overrun(cluster: Cluster, victims: Ints, count: int, now_us: int) -> boo
     return True
 
 
-@compiled
+@inner
 def has_group(cluster: Cluster, rows: Ints, count: int) -> bool:
     """Return True if members of a group are among these rows; they stand together."""
     for i in range(1, count):
@@ -51,14 +51,14 @@ def has_group(cluster: Cluster, rows: Ints, count: int) -> bool:
     return False
 
 
-@compiled
+@inner
 def count_on(cluster: Cluster, demands: Ints, node: int, slots: Ints, sign: int) -> None:
     """Add the slots that each demand (F, R) has on a node to the slots (F), or subtract them (sign -1)."""
     for kind in range(demands.shape[0]):
         slots[kind] += sign * slots_on(cluster, demands[kind], node)
 
 
-@compiled
+@inner
 def leave(cluster: Cluster, demands: Ints, row: int, slots: Ints) -> None:
     """Take the row's instance off its node, and count the slots (F) of the demands (F, R) anew."""
     node = cluster.node_of[row]
@@ -67,7 +67,7 @@ def leave(cluster: Cluster, demands: Ints, row: int, slots: Ints) -> None:
     count_on(cluster, demands, node, slots, 1)
 
 
-@compiled
+@inner
 def come(cluster: Cluster, demands: Ints, row: int, node: int, slots: Ints) -> None:
     """Let the row's instance run on a node, and count the slots (F) of the demands (F, R) anew."""
     count_on(cluster, demands, node, slots, -1)
@@ -75,7 +75,7 @@ def come(cluster: Cluster, demands: Ints, row: int, node: int, slots: Ints) -> N
     count_on(cluster, demands, node, slots, 1)
 
 
-@compiled
+@inner
 def keeps_room(cluster: Cluster, demands: Ints, row: int, node: int, had: Bools, slots: Ints) -> bool:
     """Return True if each demand (F, R) that `had` (F) slots still has one with the row's instance on a node."""
     come(cluster, demands, row, node, slots)
@@ -86,7 +86,7 @@ def keeps_room(cluster: Cluster, demands: Ints, row: int, node: int, had: Bools,
     return keeps
 
 
-@compiled
+@inner
 def tightest_other(cluster: Cluster, demands: Ints, row: int, node: int, leaving: Ints, had: Bools, slots: Ints) -> int:
     """Return the tightest open node but this one that has room for the row's instance, which runs nowhere, or NO_NODE.
 

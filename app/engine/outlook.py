@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from app.engine.cluster import Cluster, Ints, fits, slots_on
-from app.engine.compiled import compiled, inlined
+from app.engine.compiled import compiled, inlined, inner
 from app.engine.intervals import BIN_US, INTERVAL_COUNT
 
 
@@ -93,7 +93,7 @@ def _released_before(left_us: int) -> int:
     return k
 
 
-@compiled
+@inner
 def _sum_open(cluster: Cluster, room: Ints, sizes: Ints, demand: Ints) -> tuple[Ints, Ints, Ints, int]:
     """Return room after the start, capacity and largest size (R) of the open nodes, and the slots on them."""
     resources, slots = demand.shape[0], 0
@@ -108,7 +108,7 @@ def _sum_open(cluster: Cluster, room: Ints, sizes: Ints, demand: Ints) -> tuple[
     return free, capacity, size, slots
 
 
-@compiled
+@inner
 def _halves(cluster: Cluster, demand: Ints, room: Ints, sizes: Ints) -> Ints:
     """Return how many halves of a node (R) stay free; the best place for each resource, so that room never harms."""
     resources = demand.shape[0]

@@ -11,7 +11,7 @@ from math import log
 import numpy as np
 
 from app.engine.cluster import Ints
-from app.engine.compiled import compiled
+from app.engine.compiled import compiled, inner
 
 _MINUTE_US = 60_000_000
 SCALES_US = tuple(_MINUTE_US * 4**step for step in range(10))
@@ -57,7 +57,7 @@ def upper_bound(share: float, count: float, confidence: float) -> float:
     return high
 
 
-@compiled
+@inner
 def _divergence(share: float, risk: float) -> float:
     """Return the Kullback-Leibler divergence of trials with chance `share` from trials with `risk`, both below 1."""
     found = (1 - share) * log((1 - share) / (1 - risk)) if risk < 1.0 else np.inf

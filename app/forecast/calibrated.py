@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from app.domain.times import DAY_US
-from app.engine.compiled import compiled, inlined
+from app.engine.compiled import compiled, inlined, inner
 from app.engine.intervals import BIN_US, EDGES_US, INTERVAL_COUNT
 from app.engine.outlook import Outlook
 from app.forecast.rise import Rises
@@ -118,7 +118,7 @@ def window_count(seen_us: int, lifetime_us: float) -> float:
     return seen_us / max(lifetime_us, SHORTEST_WINDOW_US)
 
 
-@compiled
+@inner
 def _score_of_room(outlook: Outlook, r: int) -> float:
     """Return the part of the score that does not depend on the lifetime."""
     free, capacity = max(outlook.free[r], 0), max(outlook.capacity[r], 1)
@@ -132,13 +132,13 @@ def _score_of_room(outlook: Outlook, r: int) -> float:
     return float(score + FEW_SLOTS / max(outlook.slots, 1))
 
 
-@compiled
+@inner
 def _cloud_score(rises: Rises, r: int) -> float:
     """Return the part of the score that is the same for every start: the cloud's level, and its present activity."""
     return float(rises.level + ACTIVITY * rises.activity[r])
 
 
-@compiled
+@inner
 def _sight(rises: Rises, outlook: Outlook, r: int) -> _Sight:
     """Return what is seen of a resource. A table without a spread has the level in the score, as it was then."""
     has_heights, passed = rises.heights.shape[1] > 0, _passed_rises(rises, outlook, r)
@@ -151,7 +151,7 @@ def _sight(rises: Rises, outlook: Outlook, r: int) -> _Sight:
     return _Sight(repeated, reached, score, record, _cloud_score(rises, r), rises.seen_us, has_heights)
 
 
-@compiled
+@inner
 def _probability(sight: _Sight, lifetime_us: int) -> float:
     """Return the estimate from what is seen."""
     lifetime = float(max(lifetime_us, _LEAST_LIFETIME_US))
@@ -177,7 +177,7 @@ def _chance(sight: _Sight, repeated: float, record: float) -> float:
     return 1.0 - (1.0 - repeated) * (1.0 - record) if sight.has_heights else max(repeated, record)
 
 
-@compiled
+@inner
 def _passed_rises(rises: Rises, outlook: Outlook, r: int) -> Floats:
     """Return G at the end of each interval (K + 1, first at 0). No value is below an earlier one.
 
@@ -190,7 +190,7 @@ def _passed_rises(rises: Rises, outlook: Outlook, r: int) -> Floats:
     return passed
 
 
-@compiled
+@inner
 def _repeated(rises: Rises, outlook: Outlook, r: int) -> Floats:
     """Return the share of past moments after which the load took the room by the end of each interval (K + 1).
 
@@ -206,7 +206,7 @@ def _repeated(rises: Rises, outlook: Outlook, r: int) -> Floats:
     return repeated
 
 
-@compiled
+@inner
 def _shrunk(passed: Floats, seen_us: int) -> Floats:
     """Return G (K + 1) shrunk by the windows that it rests on.
 
@@ -220,7 +220,7 @@ def _shrunk(passed: Floats, seen_us: int) -> Floats:
     return reached
 
 
-@compiled
+@inner
 def _between(reached: Floats, lifetime: float) -> float:
     """Return the value at a lifetime, on the line between the ends of the intervals around it."""
     before_us = 0.0
@@ -232,7 +232,7 @@ def _between(reached: Floats, lifetime: float) -> float:
     return float(reached[INTERVAL_COUNT])
 
 
-@compiled
+@inner
 def _read(shares: Floats, rooms: np.ndarray, count: int, room: int) -> float:
     """Return the share at a room, on the line between the two published rooms around it."""
     at = np.searchsorted(rooms[:count], room, side="right")

@@ -16,7 +16,7 @@ import numpy as np
 from app.domain.strata import STRATA
 from app.domain.times import HOUR_US
 from app.engine.cluster import Ints
-from app.engine.compiled import compiled
+from app.engine.compiled import compiled, inner
 from app.forecast.bound import upper_bound
 from app.forecast.survival import Floats
 
@@ -68,7 +68,7 @@ def design_effects(spans: Spans) -> Floats:
     return np.maximum.accumulate(EFFECTS[least]).astype(np.float64)
 
 
-@compiled
+@inner
 def open_start(spans: Spans, stratum: int, at_us: int) -> None:
     """Add a start whose end is not known yet."""
     number = at_us // SPAN_US
@@ -80,13 +80,13 @@ def open_start(spans: Spans, stratum: int, at_us: int) -> None:
     spans.open[stratum, place] += 1
 
 
-@compiled
+@inner
 def drop_start(spans: Spans, stratum: int, at_us: int) -> None:
     """Take out a start whose end will not be known."""
     spans.open[stratum, at_us // SPAN_US % _SPANS] -= 1
 
 
-@compiled
+@inner
 def end_start(spans: Spans, stratum: int, at_us: int, said: float, windows: float, evicted: int) -> None:
     """Count the end of a start of which a probability was said, from a history of so many of its windows."""
     place = at_us // SPAN_US % _SPANS
@@ -97,7 +97,7 @@ def end_start(spans: Spans, stratum: int, at_us: int, said: float, windows: floa
         spans.bounds[stratum, place, at] += bound_of_windows(said, windows / EFFECTS[at], CONFIDENCE)
 
 
-@compiled
+@inner
 def close_spans(spans: Spans, until_us: int) -> None:
     """Count the spans that are over and whose starts have all ended."""
     for stratum in range(spans.number.shape[0]):

@@ -17,7 +17,7 @@ from app.domain.times import HOUR_US
 from app.domain.values import Placement, Resources
 from app.engine.cloud import PLACEMENT_CODE
 from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
-from app.engine.compiled import bare, compiled
+from app.engine.compiled import bare, compiled, inner
 from app.engine.intervals import EDGES_US
 from app.engine.outlook import look_ahead
 from app.forecast.calibrated import eviction_probability, window_count
@@ -162,7 +162,7 @@ def read(
     settle(state, learned, until_us)
 
 
-@compiled
+@inner
 def read_omitted(
     state: RecordedState, learned: Learned, operations: Operations, omitted: Omitted, at: int, rises: Rises
 ) -> None:
@@ -188,7 +188,7 @@ def read_omitted(
             pending.lifetime_us[place] = _FREE
 
 
-@compiled
+@inner
 def read_operation(
     state: RecordedState, learned: Learned, operations: Operations, index: int, rises: Rises, policy: int
 ) -> None:
@@ -241,7 +241,7 @@ def unlink(state: RecordedState, row: int) -> None:
         state.place_of[row] = NONE
 
 
-@compiled
+@inner
 def meet(
     state: RecordedState,
     learned: Learned,
@@ -277,7 +277,7 @@ def meet(
     return place
 
 
-@compiled
+@inner
 def without_level(rises: Rises) -> Rises:
     """Return the rises as before any start was followed."""
     return Rises(
@@ -294,7 +294,7 @@ def without_level(rises: Rises) -> Rises:
     )
 
 
-@compiled
+@inner
 def recorded_cluster(run: Worlds) -> Cluster:
     """Return the recorded state as a cluster, for functions that count references (unlike `states.cluster_of`)."""
     return Cluster(run.free[0], run.is_open, run.node_of[0], run.demand, run.born, run.deadline_us, run.is_spot)
@@ -335,7 +335,7 @@ def become(state: RecordedState, operations: Operations, place: int) -> None:
         state.run.demand[VIRTUAL, r] = demand[r]
 
 
-@compiled
+@inner
 def lead_worlds(state: RecordedState, learned: Learned, operations: Operations, index: int, policy: int) -> None:
     """Lead the worlds through an operation, the last first, because one given up leaves its place to the last."""
     run, kind, target = state.run, operations.kind[index], operations.target[index]
@@ -367,7 +367,7 @@ def end_worlds(state: RecordedState, until_us: int) -> None:
             give_up(run, k)
 
 
-@compiled
+@inner
 def settle(state: RecordedState, learned: Learned, until_us: int) -> None:
     """Count the pending starts that have outlived their lifetimes."""
     end_worlds(state, until_us)
@@ -381,7 +381,7 @@ def settle(state: RecordedState, learned: Learned, until_us: int) -> None:
     close_spans(learned.spans, until_us)
 
 
-@compiled
+@inner
 def end(state: RecordedState, learned: Learned, place: int, evicted: int) -> None:
     """Count the end of a pending start, and free its place."""
     pending = state.pending

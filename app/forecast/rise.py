@@ -23,7 +23,7 @@ from app.domain.strata import STRATA
 from app.domain.times import DAY_US
 from app.domain.values import Resources
 from app.engine.cluster import UNCOUNTED, Ints
-from app.engine.compiled import compiled, inlined
+from app.engine.compiled import compiled, inlined, inner
 from app.engine.intervals import BIN_US, INTERVAL_COUNT
 from app.forecast.replayed import END, NODE_ADDED, NODE_OPENED, START_ON_DEMAND, Operations
 from app.forecast.survival import Floats
@@ -295,14 +295,14 @@ def _read_load(load: _Reading, operations: Operations, done: int, until_us: int)
     return done
 
 
-@compiled
+@inner
 def _change_load(load: _Reading, demand: Ints, sign: int) -> None:
     for r in range(load.now.shape[0]):
         load.now[r] += sign * demand[r]
         load.highest[r] = max(load.highest[r], load.now[r])
 
 
-@compiled
+@inner
 def _open_node(load: _Reading, capacity: Ints, node: int, is_open: bool) -> None:  # noqa: FBT001 - compiled
     change = int(is_open) - int(load.is_open[node])
     load.is_open[node] = is_open

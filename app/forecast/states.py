@@ -26,7 +26,7 @@ from app.engine.cluster import (
     is_tighter,
     slots_on,
 )
-from app.engine.compiled import bare, compiled, inlined
+from app.engine.compiled import bare, inlined, inner
 from app.forecast.replayed import VIRTUAL, ShortInts
 
 Records = NDArray[np.void]
@@ -96,7 +96,7 @@ def cluster_of(run: Worlds, k: int) -> Cluster:
     return Cluster(run.free[k], run.is_open, run.node_of[k], run.demand, run.born, run.deadline_us, run.is_spot)
 
 
-@compiled
+@inner
 def enlarged(run: Worlds) -> Worlds:
     """Return the same run with room for half as many states more."""
     count = run.states.shape[0]

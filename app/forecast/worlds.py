@@ -16,7 +16,7 @@ import numpy as np
 from app.domain.values import Policy
 from app.engine.cloud import POLICY_CODE
 from app.engine.cluster import NO_NODE, YJF, Bools, Ints, fits
-from app.engine.compiled import bare, compiled, inlined
+from app.engine.compiled import bare, compiled, inlined, inner
 from app.engine.eviction import plan_eviction
 from app.forecast.replayed import (
     END,
@@ -99,7 +99,7 @@ def rules_at(operations: Operations, index: int, policy: int) -> int:
     return policy & ~DISPLACES if is_member else policy
 
 
-@compiled
+@inner
 def close_gap(run: Worlds, at_us: int, is_wanted: Bools, horizon_us: int) -> Worlds:
     """End the gap: fork a world if it is wanted (1), and from time to time give up worlds past their horizon."""
     counters = run.counters
@@ -304,7 +304,7 @@ def give_up(run: Worlds, k: int) -> None:
         copy_state(run, run.counters[STATE_COUNT], k)
 
 
-@compiled
+@inner
 def merge(run: Worlds) -> None:
     """Merge worlds that have become equal, and set the number of worlds at which to look again."""
     count = run.counters[STATE_COUNT]

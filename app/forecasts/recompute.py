@@ -248,13 +248,14 @@ def _replay_settings(policy: Policy) -> tuple[object, ...]:
 def warm_up() -> None:
     """Compile every function of a recomputation, so that a first table does not wait for the compiler.
 
-    It computes a table from a log that takes every path that real ones take.
+    It computes a table from a log that takes every path that real ones take. What the live scheduler calls comes last,
+    so that another process may compile it meanwhile.
     """
-    warm_up_cloud()
     events = _some_log()
     forecaster = Forecaster(Policy(sample_count=100), set(Forecast))
     forecaster.extend(Recorded(seq, event) for seq, event in enumerate(events, 1))
     forecaster.publish(DAY_US + HOUR_US, 1, len(events))
+    warm_up_cloud()
 
 
 def _some_log() -> list[Event]:

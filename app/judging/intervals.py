@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import exp, lgamma, log, log1p
 
-from app.engine.compiled import compiled
+from app.engine.compiled import compiled, inner
 
 CONFIDENCE = 0.95
 _HALVINGS = 60
@@ -37,7 +37,7 @@ def _quantile(a: int, b: int, share: float) -> float:
     return (low + high) / 2
 
 
-@compiled
+@inner
 def _beta(a: float, b: float, x: float) -> float:
     """Return the regularised incomplete beta function."""
     front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x))
@@ -46,7 +46,7 @@ def _beta(a: float, b: float, x: float) -> float:
     return float(1.0 - front * _fraction(b, a, 1.0 - x) / b)
 
 
-@compiled
+@inner
 def _fraction(a: float, b: float, x: float) -> float:
     """Return the continued fraction of the incomplete beta function, by the method of Lentz."""
     c, d = 1.0, 1.0 / _apart(1.0 - (a + b) * x / (a + 1.0))
@@ -63,7 +63,7 @@ def _fraction(a: float, b: float, x: float) -> float:
     return found
 
 
-@compiled
+@inner
 def _apart(value: float) -> float:
     """Return the value, kept apart from 0."""
     return value if abs(value) > _TINY else _TINY

@@ -16,6 +16,7 @@ from app.identity import pages as signing
 from app.observing.pages import cloud, clouds, epochs, owners
 from app.platform.pages.guard import count_file, guarded, public
 from app.platform.pages.rendering import STATIC, render_problem
+from app.venues import pages as venues
 
 _CLOUD = "/ui/clouds/{cloud}"
 
@@ -57,5 +58,7 @@ def _routes() -> list[BaseRoute]:
         Route(f"{_CLOUD}/epochs", guarded(epochs.show)),
         Route(f"{_CLOUD}/decisions", guarded(decisions.show)),
         Route(f"{_CLOUD}/instances/{{instance}}", guarded(decisions.explain)),
+        Route("/ui/venues", guarded(venues.show_all)),
+        Route("/ui/venues/{venue}", guarded(venues.show)),
         Route("/ui/{path:path}", guarded(_missing)),
     ]

@@ -76,13 +76,17 @@ from app.scheduling.wire.events import event_frame, event_json
 from app.utilisation.jobs import Rollup
 from app.utilisation.service import UtilisationHistory
 from app.utilisation.store import UtilisationRows
+from app.venues.imports import ImportedPrices, VenueImports
+from app.venues.reads import VenueReads
+from app.venues.store.prices import VenuePriceStore
 
-__all__ = ["LOG_FORMAT", "DowngradeRefused"]
+__all__ = ["LOG_FORMAT", "DowngradeRefused", "ImportedPrices"]
 """Commands reach these parts of the database layer through this module."""
 
 _POSTS_AT_ONCE = 8
 """Of one cloud."""
 _CLUSTER_PLACES = 64
+_IMPORT_S = 600.0
 
 
 class Services(dict[type, Any]):
@@ -184,7 +188,8 @@ async def open_services(
                 webhooks = webhook_keeper(settings, database)
                 page_watch = PageWatch(clouds, Pulses(database), heads, watch)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
-                others = observing, tokens, feed, webhooks, page_watch, history
+                venues = VenueReads(VenuePriceStore(database), clock.now_us)
+                others = observing, tokens, feed, webhooks, page_watch, history, venues
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             await scheduler.close()
@@ -282,6 +287,14 @@ async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
     async with open_database(settings, create=False) as database, ServerClock(database.time_us).kept() as clock:
         log, snapshots, runs = EventLog(database), Snapshots(database), Runs(database)
         yield Imports(ImportedClouds(database), log, snapshots, runs, Locks(database), clock.now_us)
+
+
+@asynccontextmanager
+async def open_venue_imports(settings: Settings) -> AsyncIterator[VenueImports]:
+    """Open the use case of `tenure venue import`, whose one transaction may take long."""
+    patient = settings.model_copy(update={"database_timeout_s": max(settings.database_timeout_s, _IMPORT_S)})
+    async with open_database(patient, create=False) as database:
+        yield VenueImports(VenuePriceStore(database))
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from app.domain.requests import Operation, StartRequest
 from app.domain.values import Market
 from app.engine.cloud import PLACEMENT_CODE, Cloud
 from app.engine.cluster import NO_NODE, STOP, Cluster, Ints, add, fitting_node
-from app.engine.compiled import compiled
+from app.engine.compiled import compiled, inner
 from app.workbench.workload import Workload, flavors, operations
 
 _START = 0
@@ -56,7 +56,7 @@ def evicts_nobody(
     return True
 
 
-@compiled
+@inner
 def leave(cluster: Cluster, held: Ints, node_of: Ints, demands: Ints, is_spot: NDArray[np.bool_], number: int) -> None:
     """Take an instance off its node, if it runs."""
     node = node_of[number]
@@ -68,7 +68,7 @@ def leave(cluster: Cluster, held: Ints, node_of: Ints, demands: Ints, is_spot: N
         add(held[node], demands[number], -1)
 
 
-@compiled
+@inner
 def evictions_make_room(cluster: Cluster, held: Ints, demand: Ints) -> bool:
     """Return True if evicting all spot instances of some one open node makes room: the engine then evicts."""
     for node in range(held.shape[0]):

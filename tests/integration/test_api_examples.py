@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
@@ -28,6 +29,7 @@ STORY = [
     "read_process_metrics", "read_cloud_metrics",
     "create_webhook", "list_webhooks", "show_webhook", "pause_webhook", "test_webhook", "list_dead_letters",
     "replay_dead_letters", "resume_webhook", "delete_webhook",
+    "list_venues", "show_venue", "list_pools", "read_venue_quotes",
     "create_token", "list_tokens", "show_token", "revoke_token",
 ]  # fmt: skip
 """The documented operations in an order in which each finds what its example names."""
@@ -50,6 +52,8 @@ def answers(service: Service, document: dict[str, Any]) -> dict[str, httpx2.Resp
     for name in STORY:
         if name == "show_drill_victim":
             run_spot(service.client, "i-drill")
+        if name == "list_venues":
+            service.import_prices("aws-east", recent_prices())
         if name == "quote_extension":
             run_spot(service.client, "i-spot")
         found[name] = ask(service.client, *operations[name])
@@ -67,6 +71,14 @@ def run_spot(client: httpx2.Client, name: str) -> None:
     body = {"id": name, "market": "spot", "flavor": "small", "lifetime_s": 3600}
     assert client.post(f"{cloud}/instances", json=body).json()["status"] == "accepted"
     client.patch(cloud, json={"policy": {"guarantee": before}}).raise_for_status()
+
+
+def recent_prices() -> list[str]:
+    """Lines of a pool whose price moves each hour, up to now."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    times = [(now - timedelta(hours=hour)).isoformat() for hour in range(72)]
+    pool = "aws,us-east-1,us-east-1a,c3.xlarge,Linux/UNIX"
+    return [f"{pool},{at},0.0{3 + number % 4},USD" for number, at in enumerate(times)]
 
 
 def ask(client: httpx2.Client, method: str, path: str, operation: dict[str, Any]) -> httpx2.Response:

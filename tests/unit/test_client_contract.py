@@ -24,6 +24,7 @@ from app.notices.wire import HandoverStatus
 from app.processes.endpoints import ENDPOINTS
 from app.scheduling.wire.clouds import PolicyChange as PolicyChangeBody
 from app.scheduling.wire.instances import Verdict
+from app.venues.rules.quotes import QuoteReason
 from tenure_client import Market, PolicyChange, Resources, Role, Stop, calls, endpoints, values
 from tenure_client.client import AsyncTenureClient, Methods, TenureClient
 from tenure_client.endpoints import Call, Endpoint, Listing, Repeat
@@ -42,9 +43,11 @@ ARGUMENTS: dict[str, Any] = {
     "lifetime": "longest", "min_lifetime_s": 1.5, "count": 2, "policy": value_to_wire(Policy()),
     "role": Role.READER, "run": 1, "slots": 2, "status": "running", "token": "7",
     "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
+    "pause_s": 60.0, "write_s": 30.0, "restore_s": 45.0, "at_risk_s": 1.5, "loss_every_s": 7200.0,
+    "venue": "aws-east", "instance_type": "c3.xlarge", "zone": "us-east-1a", "probability": 0.95,
 }  # fmt: skip
 """An argument for every parameter of every method, by its name."""
-NUMBERED = {"tables", "runs", "tokens", "webhooks"}
+NUMBERED = {"tables", "runs", "tokens", "webhooks", "pools"}
 """Lists whose marker is a number."""
 
 DESCRIBED = {name: one.describe for name, one in vars(Methods).items() if isinstance(one, Method)}
@@ -121,6 +124,7 @@ WORDS = {
     words.RunStatusWord: RunStatus,
     words.WebhookStatusWord: WebhookStatus,
     words.TokenStatusWord: TokenStatus,
+    words.VenueReasonWord: QuoteReason,
 }
 
 

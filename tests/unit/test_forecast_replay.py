@@ -8,19 +8,20 @@ from random import Random
 
 import numpy as np
 import pytest
+from numba import njit
 from oracles.histories import random_log
 from oracles.replay import NaiveHistory
 
 from app.domain.events import Recorded
 from app.domain.values import EvictionPolicy, Guarantee, Placement, Policy
 from app.engine.cloud import PLACEMENT_CODE
-from app.engine.cluster import NO_NODE, empty_cluster, fitting_node
+from app.engine.cluster import NO_NODE, Ints, empty_cluster, fitting_node
 from app.forecast import compute
 from app.forecast.compute import Forecaster
 from app.forecast.moments import nested_moments
 from app.forecast.replay import Replay
 from app.forecast.replayed import History
-from app.forecast.states import BLOCK, first_run, fitting_node_there
+from app.forecast.states import BLOCK, Worlds, first_run, fitting_node_there
 from app.forecast.table import QuantileTable
 
 POLICIES = list(EvictionPolicy)
@@ -213,6 +214,11 @@ def test_an_event_known_too_late_counts_from_then_on() -> None:
     assert second.to_bytes() != first.to_bytes()
 
 
+@njit
+def _node_there(run: Worlds, demand: Ints) -> int:
+    return fitting_node_there(run, 0, demand)
+
+
 @pytest.mark.parametrize("placement", [*Placement])
 @pytest.mark.parametrize("seed", range(20))
 def test_a_node_found_block_by_block_is_the_engines(seed: int, placement: Placement) -> None:
@@ -224,6 +230,6 @@ def test_a_node_found_block_by_block_is_the_engines(seed: int, placement: Placem
     run = first_run(cluster, 0, code)
     nodes = []
     for demand in random.integers(0, 10, (60, 2)):
-        nodes.append(fitting_node_there(run, 0, demand))
+        nodes.append(_node_there(run, demand))
         assert nodes[-1] == fitting_node(cluster, demand, code)
     assert len({node // BLOCK for node in nodes if node != NO_NODE}) > 1 or placement is Placement.FIRST_FIT

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from app.domain.times import HOUR_US
 from app.engine.cluster import Ints
-from app.engine.compiled import compiled
+from app.engine.compiled import compiled, inner
 from app.venues.rules.history import Dollars, PriceSteps
 
 EVERY_US = 6 * HOUR_US
@@ -44,7 +44,7 @@ def learned_hazard(steps: PriceSteps, bid: float) -> LearnedHazard:
     return LearnedHazard(int(steps.at_us[0]), by_cell, overall, whole_us)
 
 
-@compiled
+@inner
 def cell_of(price: float, bid: float, since_us: int) -> int:
     """Return the cell of a price within the bid and of the time since it was last above."""
     near, since = 0, 0
@@ -81,7 +81,7 @@ def counted(at_us: Ints, price: Dollars, end_us: int, bid: float) -> tuple[Ints,
     return alive_rows, lost_rows
 
 
-@compiled
+@inner
 def _cell_ends(within_us: int, now_us: int, next_us: int) -> int:
     for since_us in SINCE_US:
         if within_us + since_us > now_us:

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.clusters.rules.hazards import EVERY_US, LearnedHazard, cell_of
 from app.domain.times import HOUR_US, SECOND_US
-from app.engine.compiled import compiled
+from app.engine.compiled import compiled, inner
 from app.venues.rules.history import Dollars
 
 NONE, HOUR, THRESHOLD, THRESHOLD_CKPTMAN, YOUNG, HAZARD, NOTICE = range(7)
@@ -45,7 +45,7 @@ def hear(mind: Dollars, tick: int, price: float, bid: float) -> None:
         mind[_SUM] = 0.0
 
 
-@compiled
+@inner
 def hourly(mind: Dollars, tick: int) -> bool:
     """Tell if the instance's hour is nearly over, once in each hour."""
     life_us = tick * TICK_US
@@ -55,7 +55,7 @@ def hourly(mind: Dollars, tick: int) -> bool:
     return True
 
 
-@compiled
+@inner
 def risen(mind: Dollars, tick: int, price: float, bid: float) -> bool:
     """Tell if the published program would act: each minute, on a price risen since, above four fifths of the bid."""
     if tick % _CKPTMAN_TICKS:
@@ -71,13 +71,13 @@ def take_risk(mind: Dollars, rate: float, at_risk_us: float, ran_us: float) -> N
     mind[_RISK] += rate * (at_risk_us - ran_us / 2.0) * ran_us
 
 
-@compiled
+@inner
 def floored(rate: float, learned: LearnedHazard, row: int, left_us: int) -> float:
     """Return a rate not below 1 / (time alive seen + time left): what no history shows may still happen."""
     return max(rate, float(1.0 / (learned.alive_us[row] + left_us)))
 
 
-@compiled
+@inner
 def rate_now(policy: int, learned: LearnedHazard, at_us: int, place: tuple[float, float, int], left_us: int) -> float:
     """Return the evictions per microsecond to expect; place: price, bid, the time since the price was above it."""
     row = (at_us - learned.first_us) // EVERY_US

@@ -26,7 +26,7 @@ from app.clusters.rules.policies import (
 )
 from app.domain.times import HOUR_US
 from app.engine.cluster import Bools, Ints
-from app.engine.compiled import compiled
+from app.engine.compiled import compiled, inner
 from app.venues.rules.history import Dollars
 
 _NEVER = -1
@@ -121,7 +121,7 @@ def run_job(pool: PoolUnderBid, learned: LearnedHazard, terms: RunTerms, policy:
         saved_us, now_us = lease.saved_us, ends_us
 
 
-@compiled
+@inner
 def _bought(pool: PoolUnderBid, step: int, from_us: int) -> tuple[int, int]:
     """Return the first time from `from_us` on at which the price is within the bid, with its step; NEVER if unknown."""
     at_us, price = pool.at_us, pool.price
@@ -136,7 +136,7 @@ def _bought(pool: PoolUnderBid, step: int, from_us: int) -> tuple[int, int]:
     return step, from_us if is_known else _NEVER
 
 
-@compiled
+@inner
 def _life(pool: PoolUnderBid, step: int) -> tuple[int, bool]:
     """Return when the price leaves the bid after a step within it, and if it is known to rise above."""
     later = step + 1
@@ -147,7 +147,7 @@ def _life(pool: PoolUnderBid, step: int) -> tuple[int, bool]:
     return pool.at_us[later], pool.price[later] > pool.bid
 
 
-@compiled
+@inner
 def _bill(pool: PoolUnderBid, step: int, bought_us: int, lease: LeaseOutcome) -> float:
     """Return the price of the started hours, without the last one if the provider cut it short."""
     cost, hour_us = 0.0, bought_us
@@ -159,7 +159,7 @@ def _bill(pool: PoolUnderBid, step: int, bought_us: int, lease: LeaseOutcome) ->
     return cost
 
 
-@compiled
+@inner
 def on_instance(
     pool: PoolUnderBid,
     learned: LearnedHazard,
@@ -200,7 +200,7 @@ def on_instance(
     )
 
 
-@compiled
+@inner
 def _within_since(pool: PoolUnderBid, step: int) -> int:
     """Return since when the price has been known and within the bid."""
     while step > 0 and pool.price[step - 1] <= pool.bid:
@@ -208,7 +208,7 @@ def _within_since(pool: PoolUnderBid, step: int) -> int:
     return int(pool.at_us[step])
 
 
-@compiled
+@inner
 def _ended(
     terms: RunTerms, policy: int, ends_us: int, times: tuple[int, int, int], work: tuple[int, int, int, int]
 ) -> LeaseOutcome:

@@ -14,7 +14,7 @@ from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, Nodes
 from app.engine.cloud.records import Facts, Fold, Room, Running, Undo
 from app.engine.cloud.told import Handovers
-from app.engine.cluster import Ints, fits, place, release, slots_of_each
+from app.engine.cluster import Ints, place, release, slots_of_each
 from app.engine.eviction import spot_rows_by_youth
 from app.engine.moving import plan_moves
 
@@ -48,7 +48,7 @@ class Moves:
     def fits_on(self, flavor: str, node: str) -> bool:
         """Return True if a node has room for an instance of this flavor, open or not."""
         free = self._room.cluster.free[self._nodes.by_name[node].index]
-        return bool(fits(free, self._flavors.by_name[flavor].demand))
+        return bool((self._flavors.by_name[flavor].demand <= free).all())
 
     def proposals_now(self, now_us: int) -> Callable[[], list[Proposal]]:
         """Return a function that finds moves in place of evictions, as things are now, on any thread.

@@ -20,6 +20,10 @@ DELIVERY_LOCK: LockId = (_number("delivery"), 0)
 """Held to deliver to webhooks."""
 
 
+VENUE_LOCK: LockId = (_number("venue"), 0)
+"""Held to write prices of venues."""
+
+
 def log_lock(cloud_id: int) -> LockId:
     """Return the lock that a process holds to append to a cloud's log."""
     return _number("log"), cloud_id

@@ -235,3 +235,60 @@ utilisation_progress = Table(
     Column("cloud_id", Integer, ForeignKey("cloud.id"), primary_key=True, autoincrement=False),
     *(Column(name, BigInteger, nullable=False) for name in ("seq", "at_us", "begin_us")),
 )
+
+venue = Table(
+    "venue",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("currency", Text, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("changed_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("version", BigInteger, nullable=False, server_default="0"),
+    Column("pool_count", Integer, nullable=False, server_default="0"),
+    Column("price_count", BigInteger, nullable=False, server_default="0"),
+    Column("first_us", BigInteger),
+    Column("last_us", BigInteger),
+)
+
+machine_type = Table(
+    "machine_type",
+    metadata,
+    Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("instance_type", Text, primary_key=True),
+    Column("compute_units", Double, nullable=False),
+    Column("memory_gib", Double, nullable=False),
+    Column("on_demand", Double, nullable=False),
+)
+
+pool = Table(
+    "pool",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True),
+    Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), nullable=False),
+    Column("provider", Text, nullable=False),
+    Column("region", Text, nullable=False),
+    Column("zone", Text, nullable=False),
+    Column("instance_type", Text, nullable=False),
+    Column("product", Text, nullable=False),
+)
+_WORDS = (pool.c.provider, pool.c.region, pool.c.zone, pool.c.instance_type, pool.c.product)
+Index("pool_words", pool.c.venue_id, *_WORDS, unique=True)
+
+# A row for each pool and day of UTC: times that rise, and the price at each in millionths of the currency an hour.
+price_day = Table(
+    "price_day",
+    metadata,
+    Column("pool_id", Integer, ForeignKey("pool.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("at_us", ARRAY(BigInteger), nullable=False),
+    Column("micro", ARRAY(BigInteger), nullable=False),
+)
+
+price_gap = Table(
+    "price_gap",
+    metadata,
+    Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("from_us", BigInteger, primary_key=True, autoincrement=False),
+    Column("to_us", BigInteger, nullable=False),
+)

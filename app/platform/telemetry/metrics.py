@@ -103,6 +103,9 @@ APPEND_S = _histogram(
 BATCH_EVENTS = _histogram("tenure_log_append_events", "Events of a committed batch.", buckets=_BATCH)
 QUEUE = _gauge("tenure_queue_operations", "Operations that wait for a cloud's log.", ["cloud"])
 STREAMS = _gauge("tenure_event_streams", "Streams of events that are open.")
+VENUE_QUOTES = _counter(
+    "tenure_venue_quotes_total", "Quotes of pools of venues that this process answered with.", ["venue"]
+)
 LEFT_ALONE = _gauge(
     "tenure_left_alone",
     "What this process leaves alone because a newer version wrote it: `clouds`, how many; `database`, 1 where it is all"

@@ -12,7 +12,7 @@ import numpy as np
 
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.engine.cluster import Ints
-from app.engine.compiled import compiled
+from app.engine.compiled import compiled, inner
 from app.venues.rules.history import Dollars, PriceSteps
 from app.venues.rules.survival import lasted_under, lattice, prices_at, share_alive_of
 
@@ -70,18 +70,18 @@ def _fill(
         out[row, 20], out[row, 21] = 1.0 * (bid >= highest), 1.0 * (week == 0.0)
 
 
-@compiled
+@inner
 def _logit(share: float) -> float:
     kept = min(max(share, _LOGIT_EDGE), 1.0 - _LOGIT_EDGE)
     return log(kept / (1.0 - kept))
 
 
-@compiled
+@inner
 def _bounded(value: float) -> float:
     return min(value, 2.5)
 
 
-@compiled
+@inner
 def _highest(at_us: Ints, price: Dollars, from_us: int) -> float:
     """Return the highest known price since a time; of the last step at least."""
     highest, step = price[price.shape[0] - 1], price.shape[0] - 1
@@ -91,7 +91,7 @@ def _highest(at_us: Ints, price: Dollars, from_us: int) -> float:
     return float(highest)
 
 
-@compiled
+@inner
 def _day(at_us: Ints, price: Dollars, now_us: int) -> tuple[float, float, float]:
     """Return of the last 24 h the highest price, the median and the deviation of its logarithm, by time."""
     first = max(int(np.searchsorted(at_us, now_us - DAY_US)) - 1, 0)
@@ -110,7 +110,7 @@ def _day(at_us: Ints, price: Dollars, now_us: int) -> tuple[float, float, float]
     return values.max(), middle, sqrt(max((logs * logs * weights).sum() - mean * mean, 0.0))
 
 
-@compiled
+@inner
 def _time_above(at_us: Ints, price: Dollars, now_us: int, bid: float) -> tuple[float, float, float, float]:
     """Return the shares of known time above the bid (all, 7 d, 1 d) and the hours since it last was above."""
     above, known = np.zeros(3), np.zeros(3)
@@ -132,7 +132,7 @@ def _time_above(at_us: Ints, price: Dollars, now_us: int, bid: float) -> tuple[f
     return shares[0], shares[1], shares[2], since_us / HOUR_US
 
 
-@compiled
+@inner
 def _three(
     at_us: Ints,
     price: Dollars,

@@ -63,7 +63,7 @@ class PriceSteps:
 
 
 class SilentStretch(NamedTuple):
-    """A time in which no pool of the venue told a price."""
+    """A time in which no pool of the venue told a price, or of which that is said."""
 
     from_us: int
     to_us: int
@@ -87,19 +87,20 @@ class VenuePrices:
         return max(steps.end_us for steps in self.pools.values())
 
 
-def venue_of(rows: Mapping[PoolName, tuple[Ints, Ints]]) -> VenuePrices:
+def venue_of(rows: Mapping[PoolName, tuple[Ints, Ints]], told: Sequence[SilentStretch] = ()) -> VenuePrices:
     """Return the histories of rows of (times, prices in millionths of a dollar an hour), in any order.
 
-    1. The highest of equal times counts. 2. Silences are gaps. 3. Equal neighbours are one step. The result does not
-    depend on the order of the rows.
+    1. The highest of equal times counts. 2. Silences are gaps, and so are those that were `told`. 3. Equal neighbours
+    are one step. The result does not depend on the order of the rows.
     """
     ordered = {name: _ordered(*rows[name]) for name in sorted(rows)}
     if not ordered:
         return VenuePrices({}, ())
     every = np.unique(np.concatenate([at_us for at_us, _ in ordered.values()]))
     silent = np.flatnonzero(np.diff(every) > VENUE_SILENCE_US)
-    gaps = [SilentStretch(int(every[at]), int(every[at + 1])) for at in silent]
     end_us = int(every[-1])
+    found = [SilentStretch(int(every[at]), int(every[at + 1])) for at in silent]
+    gaps = sorted({*found, *(gap for gap in told if gap.from_us < end_us)})
     return VenuePrices({name: _steps(at_us, micro, gaps, end_us) for name, (at_us, micro) in ordered.items()}, gaps)
 
 

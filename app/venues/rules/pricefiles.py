@@ -18,14 +18,16 @@ import numpy as np
 
 from app.domain.inputs import InputError
 from app.domain.times import MAX_TIME_US, SECOND_US, from_datetime
-from app.venues.rules.history import MICRO, PoolName, VenuePrices, venue_of
+from app.venues.rules.history import MICRO, PoolName, SilentStretch, VenuePrices, venue_of
 
 CSV_COLUMNS = ["provider", "region", "zone", "instance_type", "product", "time", "price", "currency"]
 EARLIEST_US = from_datetime(datetime(2009, 1, 1, tzinfo=UTC))
 """Nobody sold spot machines earlier."""
 AHEAD_US = 300 * SECOND_US
 """By this much a time may be ahead of the clock of whoever reads it."""
+GAP_COLUMNS = ["from", "to"]
 MOST_POOLS = 20_000
+_MOST_GAPS = 10_000
 MOST_REFUSED_TOLD = 100
 _LONGEST_LINE = 2_000
 _LONGEST_WORD = 100
@@ -82,11 +84,12 @@ class PriceRows:
         if len(self.refused) < MOST_REFUSED_TOLD:
             self.refused.append(PriceRefused(line, code, why))
 
-    def venue(self) -> VenuePrices:
-        """Return the histories of all rows taken."""
-        return venue_of(
-            {name: (np.array(ats, np.int64), np.array(prices, np.int64)) for name, (ats, prices) in self.rows.items()}
-        )
+    def venue(self, gaps: Sequence[SilentStretch] = ()) -> VenuePrices:
+        """Return the histories of all rows taken; `gaps` are known beside those that the rows show."""
+        rows = {
+            name: (np.array(ats, np.int64), np.array(prices, np.int64)) for name, (ats, prices) in self.rows.items()
+        }
+        return venue_of(rows, gaps)
 
     def _pool(self, words: tuple[str, ...]) -> tuple[array[int], array[int]]:
         name = self._known.get(words)
@@ -135,6 +138,26 @@ def read_aws(chunks: Iterable[str], rows: PriceRows) -> None:
         region = region_of(zone) if isinstance(zone, str) else ""
         words = "aws", region, zone, entry.get("InstanceType"), entry.get("ProductDescription")
         rows.take(number, words, entry.get("Timestamp"), entry.get("SpotPrice"), "USD")
+
+
+def read_gaps(lines: Iterable[str], now_us: int) -> list[SilentStretch]:
+    """Return the gaps of a CSV with the header `from,to`, by time. Raise InputError with the line that is unfit."""
+    numbered = enumerate((line.strip() for line in lines), 1)
+    if next(numbered, (1, ""))[1].removeprefix("\ufeff") != ",".join(GAP_COLUMNS):
+        raise InputError(f"line 1: expected the header {','.join(GAP_COLUMNS)}")
+    found = list[SilentStretch]()
+    for number, line in numbered:
+        if not line:
+            continue
+        try:
+            begin, end = line.split(",")
+            gap = SilentStretch(_time_us(begin, now_us), _time_us(end, now_us))
+        except (ValueError, _Unfit) as error:
+            raise InputError(f"line {number}: expected two RFC 3339 times with a zone, since 2009") from error
+        if gap.to_us <= gap.from_us or len(found) >= _MOST_GAPS:
+            raise InputError(f"line {number}: a gap ends after it begins, and there are at most {_MOST_GAPS}")
+        found.append(gap)
+    return sorted(found)
 
 
 def region_of(zone: str) -> str:

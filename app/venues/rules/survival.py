@@ -13,7 +13,7 @@ from math import ceil
 import numpy as np
 
 from app.engine.cluster import Bools, Ints
-from app.engine.compiled import compiled
+from app.engine.compiled import compiled, inner
 from app.venues.rules.history import Dollars, PriceSteps
 
 UNKNOWN = -1
@@ -75,7 +75,7 @@ def share_alive(lasted_us: Ints, revoked: Bools, lifetime_us: int) -> float:
     return share_alive_of(lasted_us, revoked, known, lifetime_us) if known.any() else np.nan
 
 
-@compiled
+@inner
 def share_alive_of(lasted_us: Ints, revoked: Bools, of: Bools, lifetime_us: int) -> float:
     """Return the Kaplan-Meier estimate of P(T >= lifetime) from some of the starts, 0.5 if there are none.
 
@@ -134,7 +134,7 @@ def running_maximum(at_us: Ints, price: Dollars, end_us: int, starts_us: Ints, l
     return highest
 
 
-@compiled
+@inner
 def _step_end(at_us: Ints, end_us: int, step: int) -> int:
     return at_us[step + 1] if step + 1 < at_us.shape[0] else end_us
 

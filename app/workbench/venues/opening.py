@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import zlib
 from codecs import getincrementaldecoder
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TextIO, cast
 
 from app.domain.inputs import InputError
-from app.venues.rules.pricefiles import PriceRows, read_aws, read_csv
+from app.venues.rules.history import SilentStretch
+from app.venues.rules.pricefiles import PriceRows, read_aws, read_csv, read_gaps
 from app.venues.rules.types import MachineType, read_types
 
 MOST_BYTES = 4_000_000_000
@@ -20,7 +22,30 @@ _CHUNK = 1_000_000
 
 def read_prices(path: Path, now_us: int) -> PriceRows:
     """Return the rows of a file of prices. Raise InputError if it has no known form, or holds no row that is fit."""
+    return read_price_files([path], now_us)
+
+
+def read_price_files(paths: Sequence[Path], now_us: int) -> PriceRows:
+    """Return the rows of several files as one. Raise InputError if one has no known form, or none holds a fit row."""
     rows = PriceRows(now_us)
+    for path in paths:
+        told = len(rows.refused)
+        _read_file(path, rows)
+        if len(paths) > 1:
+            rows.refused[told:] = [one._replace(why=f"{path.name}: {one.why}") for one in rows.refused[told:]]
+    if not rows.rows:
+        why = f"line {rows.refused[0].line}: {rows.refused[0].why}" if rows.refused else "the file is empty"
+        raise InputError(f"{paths[0]}: holds no price that could be taken; {why}")
+    return rows
+
+
+def read_gap_file(path: Path, now_us: int) -> list[SilentStretch]:
+    """Return the gaps of a file. Raise InputError with its line where it cannot be read."""
+    with _opened(path) as file:
+        return read_gaps(file, now_us)
+
+
+def _read_file(path: Path, rows: PriceRows) -> None:
     try:
         with path.open("rb") as packed:
             _read(_unpacked(packed), rows)
@@ -30,17 +55,19 @@ def read_prices(path: Path, now_us: int) -> PriceRows:
         raise InputError(f"{path}: is not a text file") from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-    if not rows.rows:
-        why = f"line {rows.refused[0].line}: {rows.refused[0].why}" if rows.refused else "the file is empty"
-        raise InputError(f"{path}: holds no price that could be taken; {why}")
-    return rows
 
 
 def read_machine_types(path: Path) -> dict[str, MachineType]:
     """Return the machine types of a file. Raise InputError with its line where it cannot be read."""
+    with _opened(path) as file:
+        return read_types(file)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return read_types(file)
+            yield file
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

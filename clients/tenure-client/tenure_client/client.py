@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 
-from tenure_client import calls, controller_calls, webhook_calls
+from tenure_client import calls, controller_calls, venue_calls, webhook_calls
 from tenure_client.endpoints import Call, Listing
 from tenure_client.exchange import (
     Again,
@@ -101,6 +101,10 @@ class Methods:
     versions = Method(calls.versions)
     health = Method(calls.health)
     readiness = Method(calls.readiness)
+    venues = Method(venue_calls.venues)
+    venue = Method(venue_calls.venue)
+    pools = Method(venue_calls.pools)
+    venue_quotes = Method(venue_calls.venue_quotes)
     process_metrics = Method(calls.process_metrics)
     cloud_metrics = Method(calls.cloud_metrics)
 

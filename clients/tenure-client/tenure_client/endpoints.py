@@ -33,6 +33,7 @@ from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, N
 from tenure_client.forms.owners import OwnerAnswer, OwnersAnswer
 from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
 from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, TokensAnswer, VersionsAnswer
+from tenure_client.forms.venues import PoolsAnswer, VenueAnswer, VenueQuotesAnswer, VenuesAnswer
 from tenure_client.forms.webhooks import (
     DeadLettersAnswer,
     NewWebhookAnswer,
@@ -64,6 +65,7 @@ class Chapter(StrEnum):
     QUOTES = "quotes"
     EVENTS = "events"
     WEBHOOKS = "webhooks"
+    VENUES = "venues"
     TOKENS = "tokens"
     SERVICE = "service"
 
@@ -240,6 +242,11 @@ RESUME_WEBHOOK = Endpoint("POST", f"{_WEBHOOK}/resume", WebhookAnswer, Chapter.W
 TEST_WEBHOOK = Endpoint("POST", f"{_WEBHOOK}/test", TrialAnswer, Chapter.WEBHOOKS, "Test a webhook", repeat=Repeat.ONCE)
 DEAD_LETTERS = Endpoint("GET", f"{_WEBHOOK}/dead", DeadLettersAnswer, Chapter.WEBHOOKS, "List dead letters")
 REPLAY_DEAD_LETTERS = Endpoint("POST", f"{_WEBHOOK}/replay", ReplayAnswer, Chapter.WEBHOOKS, "Replay dead letters", 202)
+_VENUE = "/v1/venues/{venue}"
+VENUES = Endpoint("GET", "/v1/venues", VenuesAnswer, Chapter.VENUES, "List venues")
+VENUE = Endpoint("GET", _VENUE, VenueAnswer, Chapter.VENUES, "Show a venue")
+POOLS = Endpoint("GET", f"{_VENUE}/pools", PoolsAnswer, Chapter.VENUES, "List a venue's pools")
+VENUE_QUOTES = Endpoint("GET", f"{_VENUE}/quotes", VenueQuotesAnswer, Chapter.VENUES, "Ask a venue for bids")
 CREATE_TOKEN = Endpoint("POST", "/v1/tokens", NewTokenAnswer, Chapter.TOKENS, "Create a token", 201, repeat=Repeat.ONCE)
 TOKENS = Endpoint("GET", "/v1/tokens", TokensAnswer, Chapter.TOKENS, "List tokens")
 TOKEN = Endpoint("GET", "/v1/tokens/{token}", TokenAnswer, Chapter.TOKENS, "Show a token")

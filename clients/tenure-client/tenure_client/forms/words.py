@@ -103,4 +103,11 @@ RunCauseWord = Annotated[
 ]
 RunStatusWord = Annotated[str, one_of(("pending", "running", "succeeded", "failed"), "Where a run stands.")]
 WebhookStatusWord = Annotated[str, one_of(("active", "paused"), "Whether events are sent to it.")]
+VenueReasonWord = Annotated[
+    str,
+    one_of(
+        ("price_unknown", "history_too_short"),
+        "Nobody told a price of late, or the pool's past does not show a start that lived for so long.",
+    ),
+]
 TokenStatusWord = Annotated[str, one_of(("valid", "expired", "revoked"), "What became of a token.")]

@@ -1,0 +1,189 @@
+"""The commands `venue import`, `venue list` and `venue quote`, on prices in the service's database."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.commands import options
+from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
+from app.commands.fitting import Column, print_fitting
+from app.commands.options import on_service
+from app.commands.output import STDERR, STDOUT, interruptible, print_json, waiting
+from app.commands.pricefiles import Gaps, machine_types, read_gap_file, tell_refused, time_of
+from app.domain.inputs import InputError, parse_duration
+from app.domain.times import SECOND_US, from_datetime, to_datetime
+from app.domain.values import NAME_PATTERN
+from tenure_client import TenureClient, json_of
+from tenure_client.forms.venues import VenueQuoteAnswer
+
+if TYPE_CHECKING:
+    from app.platform.settings import Settings
+    from app.processes.wiring import ImportedPrices
+    from app.venues.rules.history import SilentStretch
+    from app.venues.rules.pricefiles import PriceRows
+    from app.venues.rules.types import MachineType
+
+_NAME = re.compile(NAME_PATTERN)
+_NOTHING = "nothing was written"
+
+VenueName = Annotated[str, typer.Argument(metavar="NAME", help="The venue.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Prices: CSV, AWS' price history as JSON, gzip.")]
+Types = Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Machine types and on-demand prices.")]
+Lifetime = Annotated[str, typer.Option("--for", metavar="TIME", help="The time that a machine is to live: 6h, 2d.")]
+Probability = Annotated[float, typer.Option(help="The share of past starts that must have lived under the bid.")]
+Kind = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only this machine type.")]
+Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="Only this zone.")]
+At = Annotated[str | None, typer.Option(metavar="TIME", show_default="now", help="Answer as of this time.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most so many pools, the cheapest.")]
+
+_QUOTE_COLUMNS = (
+    Column("pool", 9),
+    Column("price", 6, is_number=True),
+    Column("bid", 8, is_number=True),
+    Column("survival", 7, is_number=True),
+    Column("at least", 5, is_number=True),
+    Column("windows", 2, is_number=True),
+    Column("cost", 8, is_number=True),
+    Column("on demand", 4, is_number=True),
+    Column("", 8),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    example = "tenure venue import aws-east history.json prices.csv.gz --types types.csv"
+    app.command("import", epilog=f"Example: {example}")(import_prices)
+    app.command("list", epilog="Example: tenure venue list")(on_service(list_venues))
+    example = "tenure venue quote aws-east --for 6h --probability 0.95"
+    app.command("quote", epilog=f"Example: {example}")(on_service(quote))
+
+
+def import_prices(
+    name: VenueName,
+    files: Files,
+    *,
+    types: Types = None,
+    gaps: Gaps = None,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    as_json: options.Json = False,
+) -> None:
+    """Add recorded prices to a venue, which is made if it is not there.
+
+    Lines that cannot be taken are refused and told; a file whose form is broken changes nothing. All is written in one
+    transaction, and the same prices twice change nothing. The command works on the service's database, with the
+    settings of `tenure run`, whether or not the service runs.
+    """
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{name!r} is not a venue's name: letters, digits, dots, dashes and underscores")
+    settings = read_settings(data_dir=data_dir, database_url=database_url)
+    with interruptible(_NOTHING), waiting("reading"):
+        rows, machines, known = _read(files), machine_types(types), read_gap_file(gaps)
+    tell_refused(rows)
+    tell_database(settings)
+    with interruptible(_NOTHING), waiting("writing"):
+        done = asyncio.run(_import(settings, name, rows, machines, known))
+    told = _told(rows, done)
+    if as_json:
+        print_json(told)
+    else:
+        span = f"{told['first_price_at']} to {told['last_price_at']}"
+        line = (
+            f"{name}: {told['new']:,} new of {told['read']:,} prices, {told['repeated']:,} known, {told['refused']:,}"
+        )
+        STDOUT.print(f"{line} refused; {told['pools']} pools, {span}", highlight=False, soft_wrap=True)
+
+
+def _read(files: list[Path]) -> PriceRows:
+    from app.workbench.venues.opening import read_price_files  # noqa: PLC0415 - compiled code is slow to load
+
+    return read_price_files(files, from_datetime(datetime.now(UTC)))
+
+
+async def _import(
+    settings: Settings,
+    name: str,
+    rows: PriceRows,
+    types: dict[str, MachineType],
+    gaps: list[SilentStretch],
+) -> ImportedPrices:
+    from app.processes.wiring import open_venue_imports  # noqa: PLC0415 - the service's libraries are slow to load
+
+    async with open_venue_imports(settings) as imports:
+        return await imports.run(name, rows, types, gaps)
+
+
+def _told(rows: PriceRows, done: ImportedPrices) -> dict[str, Any]:
+    venue = done.venue
+    return {
+        "venue": venue.name,
+        "read": rows.read_count,
+        "new": done.new,
+        "repeated": rows.read_count - rows.refused_count - done.new,
+        "refused": rows.refused_count,
+        "refusals": [one._asdict() for one in rows.refused],
+        "pools": venue.pool_count,
+        "prices": venue.price_count,
+        "first_price_at": to_datetime(venue.first_us or 0).isoformat(),
+        "last_price_at": to_datetime(venue.last_us or 0).isoformat(),
+    }
+
+
+def list_venues(client: TenureClient, *, as_json: options.Json = False) -> None:
+    """List the venues of a running service."""
+    venues = [*client.venues()]
+    if as_json:
+        print_json({"venues": [json_of(venue) for venue in venues]})
+        return
+    columns = [Column("venue", 9), Column("pools", 5, is_number=True), Column("prices", 4, is_number=True)]
+    rows = [[one.name, one.pool_count, f"{one.price_count:,}", one.last_price_at, one.currency] for one in venues]
+    print_fitting(STDOUT, [*columns, Column("newest price", 7), Column("currency", 2)], rows)
+
+
+def quote(
+    client: TenureClient,
+    name: VenueName,
+    *,
+    lifetime: Lifetime,
+    probability: Probability = 0.95,
+    type_: Kind = None,
+    zone: Zone = None,
+    at: At = None,
+    limit: Limit = 20,
+    as_json: options.Json = False,
+) -> None:
+    """Ask each pool of a venue for the least bid that so many past starts lived under, and for its usual cost."""
+    at_us = time_of(at, "--at")
+    answer = client.venue_quotes(
+        name,
+        parse_duration(lifetime) / SECOND_US,
+        probability=probability,
+        instance_type=type_,
+        zone=zone,
+        at=None if at_us is None else to_datetime(at_us),
+        limit=limit,
+    )
+    if as_json:
+        print_json(json_of(answer))
+    else:
+        title = f"{name}, {lifetime} at {probability:g}, {answer.currency}, as of {answer.as_of:%Y-%m-%d %H:%M}"
+        print_fitting(STDOUT, _QUOTE_COLUMNS, [_row(one) for one in answer.quotes], title)
+        if len(answer.quotes) < answer.pool_count:
+            STDERR.print(f"and {answer.pool_count - len(answer.quotes)} more pools", highlight=False)
+    if not any(one.bid is not None for one in answer.quotes):
+        raise typer.Exit(1)
+
+
+def _row(one: VenueQuoteAnswer) -> list[object]:
+    pool = f"{one.zone} {one.instance_type}"
+    why = "" if one.why_not is None else one.why_not.replace("_", " ")
+    numbers = (one.price, one.bid, one.survival, one.at_least)
+    shown = ["-" if value is None else f"{value:.4g}" for value in numbers]
+    costs = ["-" if value is None else f"{value:.4g}" for value in (one.cost, one.on_demand_cost)]
+    return [pool, *shown, one.windows, *costs, why]

@@ -1,0 +1,37 @@
+"""The endpoints of venues with their handlers, a part of the table of all endpoints."""
+
+from __future__ import annotations
+
+from app.domain import errors
+from app.domain.values import Role
+from app.platform.http.page_forms import PageQuery
+from app.platform.http.serving import Served
+from app.venues import http as venues
+from app.venues import wire as venue_wire
+from tenure_client import endpoints
+
+VENUES = (
+    Served(
+        endpoints.VENUES,
+        venues.list_venues,
+        role=Role.READER,
+        query=PageQuery,
+        query_example={"limit": 100},
+    ),
+    Served(endpoints.VENUE, venues.show_venue, role=Role.READER),
+    Served(
+        endpoints.POOLS,
+        venues.list_pools,
+        role=Role.READER,
+        query=venue_wire.PoolsQuery,
+        query_example={"type": "c3.xlarge", "limit": 50},
+    ),
+    Served(
+        endpoints.VENUE_QUOTES,
+        venues.read_venue_quotes,
+        role=Role.READER,
+        query=venue_wire.VenueQuotesQuery,
+        errors=(errors.PricesStale, errors.HistoryTooShort),
+        query_example={"lifetime_s": 21600, "probability": 0.95},
+    ),
+)

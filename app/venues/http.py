@@ -1,0 +1,47 @@
+"""Handlers for venues. Prices are written by `tenure venue import`, on the database."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.platform.http.bodies import read_query
+from app.platform.http.page_forms import PageQuery, next_link
+from app.platform.http.reached import reached
+from app.platform.http.respond import respond
+from app.venues.reads import QuoteQuestion, VenueReads
+from app.venues.wire import PoolsQuery, VenueQuotesQuery, pool_answer, quotes_answer, venue_answer
+from tenure_client.forms.venues import PoolsAnswer, VenuesAnswer
+
+
+async def list_venues(request: Request) -> Response:
+    """List all venues by name. They are made by `tenure venue import`."""
+    query = read_query(request, PageQuery)
+    page = await reached(request, VenueReads).list(query.marker, query.limit)
+    answers = [venue_answer(venue) for venue in page.items]
+    return respond(VenuesAnswer(venues=answers, links=next_link(request, page.marker)))
+
+
+async def show_venue(request: Request) -> Response:
+    """Show a venue: its pools and prices counted, and from when to when they are."""
+    return respond(venue_answer(await reached(request, VenueReads).show(request.path_params["venue"])))
+
+
+async def list_pools(request: Request) -> Response:
+    """List a venue's pools with their newest prices."""
+    query = read_query(request, PoolsQuery)
+    page = await reached(request, VenueReads).pools(
+        request.path_params["venue"], query.marker, query.limit, instance_type=query.instance_type, zone=query.zone
+    )
+    return respond(PoolsAnswer(pools=[pool_answer(pool) for pool in page.items], links=next_link(request, page.marker)))
+
+
+async def read_venue_quotes(request: Request) -> Response:
+    """Ask each pool for the least bid that so many past starts lived under for the lifetime, and its usual cost.
+
+    Quotes say what a pool's own past shows, and promise nothing. They hold where a machine is revoked by its price.
+    """
+    query = read_query(request, VenueQuotesQuery)
+    question = QuoteQuestion(query.lifetime_us, query.probability)
+    found = await reached(request, VenueReads).quotes(request.path_params["venue"], question, query.at_us)
+    return respond(quotes_answer(found, query))

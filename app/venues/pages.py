@@ -1,0 +1,88 @@
+"""The pages of venues: all of them, and one with its quotes. Tokens of one cloud see none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.domain.errors import Conflict
+from app.domain.inputs import InputError, parse_duration
+from app.domain.times import DAY_US
+from app.platform.http.errors import Forbidden
+from app.platform.http.reached import reached
+from app.platform.pages.asking import number
+from app.platform.pages.rendering import render
+from app.venues.reads import QuoteQuestion, StoredVenue, VenueQuotes, VenueReads
+from app.venues.rules.quotes import CONFIDENCE, on_demand_cost
+
+_VENUES_ON_PAGE, _POOLS_ON_PAGE = 200, 50
+_LONGEST_US = 3660 * DAY_US
+
+
+@dataclass(frozen=True, slots=True)
+class VenueForm:
+    """The texts of the form as written, the question that they make, and what is wrong with them."""
+
+    lifetime: str
+    probability: str
+    question: QuoteQuestion | None
+    problem: str
+
+
+async def show_all(request: Request) -> Response:
+    """Show all venues by name."""
+    _refuse_scoped(request)
+    venues = (await reached(request, VenueReads).list(None, _VENUES_ON_PAGE)).items
+    return render(request, "venues.html", venues=venues)
+
+
+async def show(request: Request) -> Response:
+    """Show the form, and the quotes of the pools as of the venue's newest price."""
+    _refuse_scoped(request)
+    venue = await reached(request, VenueReads).show(request.path_params["venue"])
+    form = read_form(request)
+    found, trouble = await _quotes(request, venue, form)
+    quotes = [] if found is None else found.quotes
+    first = number(request, "from", len(quotes)) or 0
+    return render(
+        request,
+        "venue.html",
+        venue=venue,
+        form=form,
+        found=found,
+        trouble=trouble,
+        confidence=CONFIDENCE,
+        shown=quotes[first : first + _POOLS_ON_PAGE],
+        first=first,
+        more=first + _POOLS_ON_PAGE if first + _POOLS_ON_PAGE < len(quotes) else None,
+        on_demand_cost=on_demand_cost,
+    )
+
+
+async def _quotes(request: Request, venue: StoredVenue, form: VenueForm) -> tuple[VenueQuotes | None, str]:
+    """Return the quotes, or the reason for which there are none."""
+    if form.question is None or venue.last_us is None:
+        return None, ""
+    try:
+        return await reached(request, VenueReads).quotes(venue.name, form.question, venue.last_us), ""
+    except Conflict as error:
+        return None, str(error)
+
+
+def read_form(request: Request) -> VenueForm:
+    """Return the form's values, by default six hours at 95 %."""
+    lifetime, share = request.query_params.get("for", "6h")[:20], request.query_params.get("share", "95")[:20]
+    try:
+        lifetime_us, percent = parse_duration(lifetime), float(share)
+    except (InputError, ValueError):
+        return VenueForm(lifetime, share, None, "Write a time like 6h or 2d, and a number of per cent.")
+    if not (0 < lifetime_us <= _LONGEST_US and 0 < percent < 100):
+        return VenueForm(lifetime, share, None, "The time must be above 0, the share above 0 and below 100 per cent.")
+    return VenueForm(lifetime, share, QuoteQuestion(lifetime_us, percent / 100), "")
+
+
+def _refuse_scoped(request: Request) -> None:
+    if request.scope["state"]["caller"].cloud is not None:
+        raise Forbidden("your token is for one cloud, and venues are of no cloud")

@@ -1,0 +1,166 @@
+"""Venues as callers see them: their pools with the newest prices, and quotes over all pools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from app.domain.errors import HistoryTooShort, PricesStale, VenueNotFound
+from app.domain.paging import Page
+from app.domain.times import DAY_US, HOUR_US, time_text
+from app.engine.cluster import Ints
+from app.platform.telemetry.metrics import VENUE_QUOTES
+from app.venues.rules.bounds import FIRST_EFFECT
+from app.venues.rules.history import PoolName, VenuePrices, venue_of
+from app.venues.rules.quotes import PoolQuote, pool_quote
+from app.venues.store.prices import DayOfPrices, StoredPool, StoredVenue, VenuePriceStore
+
+WINDOW_US = 60 * DAY_US
+MOST_AGE_US = 25 * HOUR_US
+"""Providers repeat each price daily, so a newest price that is older says that nobody collects prices any more."""
+_BEFORE_US = 2 * DAY_US
+"""Days that are read before the window, for the price at its begin."""
+_HISTORIES_KEPT, _ANSWERS_KEPT = 2, 64
+_ALL = 1 << 30
+K = TypeVar("K")
+V = TypeVar("V")
+
+__all__ = ["StoredPool", "StoredVenue", "VenueQuotes", "VenueReads"]
+
+
+class QuoteQuestion(NamedTuple):
+    """A question to a venue: which bid lives for a lifetime with a probability."""
+
+    lifetime_us: int
+    probability: float
+
+
+class QuotedPool(NamedTuple):
+    """A pool with its quote."""
+
+    pool: StoredPool
+    quote: PoolQuote
+
+
+@dataclass(frozen=True, slots=True)
+class VenueQuotes:
+    """The quotes of a venue as of its newest price, the cheapest first, pools without a bid last."""
+
+    venue: StoredVenue
+    as_of_us: int
+    question: QuoteQuestion
+    design_effect: int
+    quotes: Sequence[QuotedPool]
+
+
+class _KnownVenue(NamedTuple):
+    pools: Sequence[StoredPool]
+    prices: VenuePrices
+
+
+class VenueReads:
+    """Reads venues by name. Quotes are kept until the venue changes. `now_us` is the server's clock."""
+
+    def __init__(self, store: VenuePriceStore, now_us: Callable[[], int]) -> None:
+        self._store, self._now_us = store, now_us
+        self._histories = OrderedDict[tuple[int, int, int], _KnownVenue]()
+        self._answers = OrderedDict[tuple[int, int, int, QuoteQuestion], VenueQuotes]()
+        self._turn = asyncio.Lock()
+
+    async def list(self, marker: str | None, limit: int) -> Page[StoredVenue]:
+        """Return venues by name."""
+        found = await self._store.page(marker or "", limit + 1)
+        return Page(found[:limit], found[limit - 1].name if len(found) > limit else None)
+
+    async def show(self, name: str) -> StoredVenue:
+        """Return a venue. Raises VenueNotFound."""
+        venue = await self._store.get(name)
+        if venue is None:
+            raise VenueNotFound(f"there is no venue {name!r}")
+        return venue
+
+    async def pools(
+        self, name: str, marker: int | None, limit: int, *, instance_type: str | None = None, zone: str | None = None
+    ) -> Page[StoredPool]:
+        """Return a venue's pools with their newest prices."""
+        venue = await self.show(name)
+        found = await self._store.pools(venue.id, marker or 0, limit + 1, instance_type=instance_type, zone=zone)
+        return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else None)
+
+    async def quotes(self, name: str, question: QuoteQuestion, at_us: int | None = None) -> VenueQuotes:
+        """Return the quotes of all pools at a time, by default now.
+
+        Raises VenueNotFound, HistoryTooShort if there is no price by then, PricesStale if the newest one is too old.
+        """
+        venue = await self.show(name)
+        as_of_us = await self._as_of_us(venue, self._now_us() if at_us is None else at_us)
+        key = venue.id, venue.version, as_of_us, question
+        if key not in self._answers:
+            async with self._turn:
+                history = await self._history(venue, as_of_us)
+                found = await asyncio.to_thread(_quoted, history, as_of_us, question)
+            _keep(self._answers, key, VenueQuotes(venue, as_of_us, question, FIRST_EFFECT, found), _ANSWERS_KEPT)
+        answer = self._answers[key]
+        VENUE_QUOTES.labels(name).inc(len(answer.quotes))
+        return answer
+
+    async def _as_of_us(self, venue: StoredVenue, at_us: int) -> int:
+        """Return the time of the newest price by then."""
+        if venue.last_us is not None and venue.last_us <= at_us:
+            newest_us: int | None = venue.last_us
+        else:
+            newest_us = await self._store.newest_us(venue.id, at_us)
+        if newest_us is None:
+            raise HistoryTooShort(f"venue {venue.name!r} has no price by {time_text(at_us)}")
+        if at_us - newest_us > MOST_AGE_US:
+            raise PricesStale(
+                f"the newest price of venue {venue.name!r} is of {time_text(newest_us)}, more than 25 hours before "
+                f"{time_text(at_us)}; import newer ones, or ask with `at` for an earlier time"
+            )
+        return newest_us
+
+    async def _history(self, venue: StoredVenue, as_of_us: int) -> _KnownVenue:
+        key = venue.id, venue.version, as_of_us
+        if key not in self._histories:
+            days = await self._store.days(venue.id, as_of_us - WINDOW_US - _BEFORE_US, as_of_us)
+            pools = await self._store.pools(venue.id, 0, _ALL)
+            gaps = await self._store.gaps(venue.id)
+            prices = await asyncio.to_thread(lambda: venue_of(_rows(days, pools, as_of_us), gaps))
+            _keep(self._histories, key, _KnownVenue(pools, prices), _HISTORIES_KEPT)
+        return self._histories[key]
+
+
+def _rows(days: Sequence[DayOfPrices], pools: Sequence[StoredPool], until_us: int) -> dict[PoolName, tuple[Ints, Ints]]:
+    """Return the prices by pool up to a time: later ones would reveal silences that were not known by then."""
+    names, parts = {pool.id: pool.name for pool in pools}, defaultdict[int, list[DayOfPrices]](list)
+    for day in days:
+        parts[day.pool_id].append(day)
+    found = {}
+    for pool_id, of_pool in parts.items():
+        at_us = np.concatenate([np.array(day.at_us, np.int64) for day in of_pool])
+        micro = np.concatenate([np.array(day.micro, np.int64) for day in of_pool])
+        count = int(at_us.searchsorted(until_us, side="right"))
+        if count and pool_id in names:
+            found[names[pool_id]] = at_us[:count], micro[:count]
+    return found
+
+
+def _quoted(history: _KnownVenue, as_of_us: int, question: QuoteQuestion) -> list[QuotedPool]:
+    lifetime_us, probability = question
+    found = [
+        QuotedPool(pool, pool_quote(steps, as_of_us, WINDOW_US, lifetime_us, probability, FIRST_EFFECT))
+        for pool in history.pools
+        if (steps := history.prices.pools.get(pool.name)) is not None
+    ]
+    return sorted(found, key=lambda one: (one.quote.cost is None, one.quote.cost or 0.0, one.pool.id))
+
+
+def _keep(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+    kept[key] = value
+    while len(kept) > most:
+        kept.popitem(last=False)

@@ -1,0 +1,82 @@
+"""A quote of a pool: the least bid that lives for a lifetime with a probability, by the pool's own past.
+
+Everything is counted from past starts 15 minutes apart in the window before now. The bid is the quantile of their
+running maxima (thesis, 4.8); the survival told beside it is that of the starts that the bid could have made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil, isnan
+
+import numpy as np
+
+from app.domain.times import DAY_US, HOUR_US
+from app.venues.rules.bounds import least_survival, windows_of
+from app.venues.rules.cost import analog_cost, past_starts
+from app.venues.rules.features import EVERY_US
+from app.venues.rules.history import PriceSteps
+from app.venues.rules.survival import begun_under, highest_within, lattice, least_bid, share_surviving
+
+LEAST_HISTORY_US = DAY_US
+CONFIDENCE = 0.95
+
+
+class QuoteReason(StrEnum):
+    """The reasons for which a pool has no bid."""
+
+    PRICE_UNKNOWN = "price_unknown"
+    HISTORY_TOO_SHORT = "history_too_short"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolQuote:
+    """A pool's answer. Prices and costs are in the venue's currency: a price for an hour, a cost for the lifetime.
+
+    `survival` is the share of past starts that lived, `at_least` its bound from `windows` that share no future. All but
+    the price are None with a reason `why_not`.
+    """
+
+    price: float | None
+    bid: float | None = None
+    survival: float | None = None
+    at_least: float | None = None
+    windows: int = 0
+    cost: float | None = None
+    why_not: QuoteReason | None = None
+
+
+def pool_quote(
+    steps: PriceSteps, now_us: int, window_us: int, lifetime_us: int, probability: float, effect: int
+) -> PoolQuote:
+    """Return the quote of a pool at a time; `effect` is the venue's design effect."""
+    past = steps.between(now_us - window_us, now_us + 1)
+    if not len(past.price) or past.at_us[0] > now_us or isnan(past.price[-1]):
+        return PoolQuote(None, why_not=QuoteReason.PRICE_UNKNOWN)
+    price = float(past.price[-1])
+    starts_us = lattice(max(int(past.at_us[0]), past.end_us - window_us), past.end_us, EVERY_US)
+    if _known_us(past, window_us) < LEAST_HISTORY_US:
+        return PoolQuote(price, why_not=QuoteReason.HISTORY_TOO_SHORT)
+    highest = highest_within(past, starts_us, lifetime_us)
+    bid = least_bid(highest, probability, price)
+    if isnan(bid):
+        return PoolQuote(price, why_not=QuoteReason.HISTORY_TOO_SHORT)
+    starts = past_starts(past, window_us, bid)
+    begun = begun_under(highest, starts.prices, bid)
+    survival, windows = share_surviving(begun, bid), windows_of(begun, starts_us, lifetime_us)
+    if isnan(survival):
+        return PoolQuote(price, why_not=QuoteReason.HISTORY_TOO_SHORT)
+    at_least = least_survival(survival, windows, effect, CONFIDENCE)
+    return PoolQuote(price, bid, survival, at_least, windows, analog_cost(starts, price, lifetime_us))
+
+
+def on_demand_cost(price: float | None, lifetime_us: int) -> float | None:
+    """Return the cost of a machine on demand, billed by the started hour; None if its price is not known."""
+    return None if price is None else price * ceil(lifetime_us / HOUR_US)
+
+
+def _known_us(past: PriceSteps, window_us: int) -> int:
+    begins = np.maximum(past.at_us, past.end_us - window_us)
+    lengths = np.diff(np.append(begins, past.end_us))
+    return int(lengths[~np.isnan(past.price)].sum())

@@ -1,0 +1,233 @@
+"""Prices of venues: an import in one transaction, and what is read of them.
+
+A pool's prices of a day are one row with two arrays. An import merges its rows with those that are there, so the same
+file twice changes nothing; of several prices of a pool at one time the highest stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from app.domain.times import DAY_US
+from app.platform.database.database import Database, Session
+from app.platform.database.lockids import VENUE_LOCK
+from app.venues.rules.history import PoolName, SilentStretch
+from app.venues.rules.types import MachineType
+
+_AT_ONCE = 50_000
+"""Prices in a statement."""
+_PATIENT = "SET LOCAL idle_in_transaction_session_timeout = '5min'"
+"""Sending so many prices takes a busy client longer than other transactions may rest."""
+_VENUE = "id, name, currency, created_at, changed_at, version, pool_count, price_count, first_us, last_us"
+_ENTER = "INSERT INTO venue (name, currency) VALUES (%(name)s, %(currency)s) ON CONFLICT (name) DO NOTHING"
+_TYPES = """
+INSERT INTO machine_type (venue_id, instance_type, compute_units, memory_gib, on_demand)
+SELECT %(venue)s, * FROM unnest(%(names)s::text[], %(units)s::float8[], %(memory)s::float8[], %(prices)s::float8[])
+ON CONFLICT (venue_id, instance_type) DO UPDATE
+SET compute_units = excluded.compute_units, memory_gib = excluded.memory_gib, on_demand = excluded.on_demand
+"""
+_POOLS = """
+INSERT INTO pool (venue_id, provider, region, zone, instance_type, product)
+SELECT %(venue)s, * FROM unnest(%(provider)s::text[], %(region)s::text[], %(zone)s::text[], %(instance_type)s::text[],
+    %(product)s::text[])
+ON CONFLICT (venue_id, provider, region, zone, instance_type, product) DO NOTHING
+"""
+_MERGE = f"""
+WITH given AS (
+    SELECT * FROM unnest(%(pools)s::int[], %(at_us)s::bigint[], %(micro)s::bigint[]) AS row (pool_id, at_us, micro)
+), days AS (
+    SELECT DISTINCT pool_id, at_us / {DAY_US} AS day FROM given
+), every AS (
+    SELECT pool_id, at_us, micro FROM given
+    UNION ALL
+    SELECT there.pool_id, one.at_us, one.micro FROM price_day there JOIN days USING (pool_id, day),
+        unnest(there.at_us, there.micro) AS one (at_us, micro)
+), kept AS (
+    SELECT pool_id, at_us, max(micro) AS micro FROM every GROUP BY pool_id, at_us
+)
+INSERT INTO price_day (pool_id, day, at_us, micro)
+SELECT pool_id, at_us / {DAY_US}, array_agg(at_us ORDER BY at_us), array_agg(micro ORDER BY at_us)
+FROM kept GROUP BY 1, 2
+ON CONFLICT (pool_id, day) DO UPDATE SET at_us = excluded.at_us, micro = excluded.micro
+WHERE (price_day.at_us, price_day.micro) IS DISTINCT FROM (excluded.at_us, excluded.micro)
+"""
+_GAPS = """
+INSERT INTO price_gap (venue_id, from_us, to_us)
+SELECT %(venue)s, * FROM unnest(%(from_us)s::bigint[], %(to_us)s::bigint[])
+ON CONFLICT (venue_id, from_us) DO UPDATE SET to_us = greatest(price_gap.to_us, excluded.to_us)
+"""
+_COUNT = f"""
+WITH counted AS (
+    SELECT count(DISTINCT pool_id) AS pools, coalesce(sum(cardinality(at_us)), 0) AS prices,
+        min(at_us[1]) AS first_us, max(at_us[cardinality(at_us)]) AS last_us
+    FROM price_day JOIN pool ON pool.id = pool_id WHERE venue_id = %(venue)s
+)
+UPDATE venue SET version = version + 1, changed_at = now(), pool_count = pools, price_count = prices,
+    first_us = counted.first_us, last_us = counted.last_us
+FROM counted WHERE id = %(venue)s RETURNING {_VENUE.replace("first_us, last_us", "venue.first_us, venue.last_us")}
+"""
+_OF_POOL = "pool.id, provider, region, zone, pool.instance_type, product"
+_PAGE = f"""
+SELECT {_OF_POOL}, newest.at_us[cardinality(newest.at_us)], newest.micro[cardinality(newest.micro)], on_demand
+FROM pool LEFT JOIN machine_type USING (venue_id, instance_type)
+CROSS JOIN LATERAL (SELECT at_us, micro FROM price_day WHERE pool_id = pool.id ORDER BY day DESC LIMIT 1) newest
+WHERE venue_id = %(venue)s AND pool.id > %(after)s AND (%(type)s::text IS NULL OR instance_type = %(type)s)
+AND (%(zone)s::text IS NULL OR zone = %(zone)s) ORDER BY pool.id LIMIT %(limit)s
+"""
+_NEWEST = """
+SELECT max(one) FROM pool JOIN price_day ON pool_id = pool.id, unnest(at_us) AS one
+WHERE venue_id = %(venue)s AND one <= %(at_us)s AND day = (
+    SELECT max(day) FROM pool JOIN price_day ON pool_id = pool.id
+    WHERE venue_id = %(venue)s AND day <= %(day)s AND at_us[1] <= %(at_us)s
+)
+"""
+_DAYS = """
+SELECT pool_id, at_us, micro FROM price_day JOIN pool ON pool.id = pool_id
+WHERE venue_id = %(venue)s AND day BETWEEN %(first)s AND %(last)s ORDER BY pool_id, day
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVenue:
+    """A venue: `version` rises with each import; times are of its first and last price, None without any."""
+
+    id: int
+    name: str
+    currency: str
+    created_at: datetime
+    changed_at: datetime
+    version: int
+    pool_count: int
+    price_count: int
+    first_us: int | None
+    last_us: int | None
+
+
+class StoredPool(NamedTuple):
+    """A pool with its newest price, and the on-demand price of its machine type; None if that is not known."""
+
+    id: int
+    name: PoolName
+    price_us: int
+    micro: int
+    on_demand: float | None
+
+
+class DayOfPrices(NamedTuple):
+    """A pool's prices of a day: times that rise, and millionths of the currency an hour."""
+
+    pool_id: int
+    at_us: Sequence[int]
+    micro: Sequence[int]
+
+
+class _PriceColumns(NamedTuple):
+    """Prices as columns: the place of the pool among those given, the time, and millionths."""
+
+    places: list[int]
+    times: list[int]
+    prices: list[int]
+
+
+class OtherCurrency(Exception):
+    """The venue has prices in another currency."""
+
+
+class VenuePriceStore:
+    """Venues and their prices."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def write(
+        self,
+        name: str,
+        currency: str,
+        rows: Mapping[PoolName, tuple[Sequence[int], Sequence[int]]],
+        types: Mapping[str, MachineType],
+        gaps: Sequence[SilentStretch],
+    ) -> tuple[StoredVenue, int]:
+        """Add prices (times, millionths) by pool, machine types and gaps to a venue, which is made if it is not there.
+
+        Return the venue, and how many prices it had before. All of it is written or nothing. Raises OtherCurrency.
+        """
+        columns = _price_columns(rows)
+        async with self._database.transaction() as session:
+            await session.execute(_PATIENT)
+            await session.execute(
+                "SELECT pg_advisory_xact_lock(%(a)s, %(b)s)", dict(zip("ab", VENUE_LOCK, strict=True))
+            )
+            await session.execute(_ENTER, {"name": name, "currency": currency})
+            [row] = await session.execute(f"SELECT {_VENUE} FROM venue WHERE name = %(name)s", {"name": name})
+            venue = StoredVenue(*row)
+            if venue.currency != currency:
+                raise OtherCurrency(f"venue {name!r} has prices in {venue.currency}, and these are in {currency}")
+            await _write_types(session, venue.id, types)
+            await _write_prices(session, venue.id, list(rows), columns)
+            given = {"from_us": [gap.from_us for gap in gaps], "to_us": [gap.to_us for gap in gaps]}
+            await session.execute(_GAPS, {"venue": venue.id, **given})
+            [row] = await session.execute(_COUNT, {"venue": venue.id})
+        return StoredVenue(*row), venue.price_count
+
+    async def page(self, after: str, limit: int) -> list[StoredVenue]:
+        """Return venues after a name, by name."""
+        sql = f"SELECT {_VENUE} FROM venue WHERE name > %(after)s ORDER BY name LIMIT %(limit)s"
+        return [StoredVenue(*row) for row in await self._database.execute(sql, {"after": after, "limit": limit})]
+
+    async def get(self, name: str) -> StoredVenue | None:
+        """Return a venue."""
+        rows = await self._database.execute(f"SELECT {_VENUE} FROM venue WHERE name = %(name)s", {"name": name})
+        return StoredVenue(*rows[0]) if rows else None
+
+    async def pools(
+        self, venue_id: int, after_id: int, limit: int, *, instance_type: str | None = None, zone: str | None = None
+    ) -> list[StoredPool]:
+        """Return pools after an id, in the order in which they were first seen."""
+        asked = {"venue": venue_id, "after": after_id, "limit": limit, "type": instance_type, "zone": zone}
+        rows = await self._database.execute(_PAGE, asked)
+        return [StoredPool(row[0], PoolName(*row[1:6]), *row[6:]) for row in rows]
+
+    async def newest_us(self, venue_id: int, at_us: int) -> int | None:
+        """Return the time of the newest price of any pool at or before a time; None if there is none."""
+        [[found]] = await self._database.execute(_NEWEST, {"venue": venue_id, "at_us": at_us, "day": at_us // DAY_US})
+        return None if found is None else int(found)
+
+    async def days(self, venue_id: int, first_us: int, last_us: int) -> list[DayOfPrices]:
+        """Return the prices of the days that two times lie in, and of those between, by pool and time."""
+        asked = {"venue": venue_id, "first": first_us // DAY_US, "last": last_us // DAY_US}
+        return [DayOfPrices(*row) for row in await self._database.execute_directly(_DAYS, asked)]
+
+    async def gaps(self, venue_id: int) -> list[SilentStretch]:
+        """Return the gaps that were told, by time."""
+        sql = "SELECT from_us, to_us FROM price_gap WHERE venue_id = %(venue)s ORDER BY from_us"
+        return [SilentStretch(*row) for row in await self._database.execute(sql, {"venue": venue_id})]
+
+
+async def _write_types(session: Session, venue_id: int, types: Mapping[str, MachineType]) -> None:
+    units, memory, prices = zip(*types.values(), strict=True) if types else ((), (), ())
+    columns = {"names": list(types), "units": list(units), "memory": list(memory), "prices": list(prices)}
+    await session.execute(_TYPES, {"venue": venue_id, **columns})
+
+
+def _price_columns(rows: Mapping[PoolName, tuple[Sequence[int], Sequence[int]]]) -> _PriceColumns:
+    places, times, prices = list[int](), list[int](), list[int]()
+    for place, (at_us, micro) in enumerate(rows.values()):
+        places += [place] * len(at_us)
+        times += at_us
+        prices += micro
+    return _PriceColumns(places, times, prices)
+
+
+async def _write_prices(session: Session, venue_id: int, names: Sequence[PoolName], columns: _PriceColumns) -> None:
+    words = {word: [getattr(name, word) for name in names] for word in PoolName._fields}
+    await session.execute(_POOLS, {"venue": venue_id, **words})
+    sql = f"SELECT {_OF_POOL} FROM pool WHERE venue_id = %(venue)s"
+    ids = {PoolName(*row[1:]): row[0] for row in await session.execute(sql, {"venue": venue_id})}
+    of_place = [ids[name] for name in names]
+    for begin in range(0, len(columns.places), _AT_ONCE):
+        places, times, prices = (column[begin : begin + _AT_ONCE] for column in columns)
+        pools = [of_place[place] for place in places]
+        await session.execute(_MERGE, {"pools": pools, "at_us": times, "micro": prices})

@@ -1,0 +1,89 @@
+"""Queries and answers about venues."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from app.domain.times import SECOND_US, seconds, to_datetime
+from app.platform.http.fields import PositiveSecondsInQuery, Probability, Query, Time
+from app.platform.http.page_forms import Limit, NumberedPageQuery
+from app.venues.reads import WINDOW_US, QuotedPool, StoredPool, StoredVenue, VenueQuotes
+from app.venues.rules.history import MICRO
+from app.venues.rules.quotes import CONFIDENCE, on_demand_cost
+from tenure_client.forms.answer import Link, answer_of
+from tenure_client.forms.venues import PoolAnswer, VenueAnswer, VenueQuoteAnswer, VenueQuotesAnswer
+
+SOURCE = "price_crossing"
+PoolWord = Annotated[str, Field(min_length=1, max_length=100)]
+_TYPE = Field(None, alias="type", description="Only this machine type.")
+_ZONE = Field(None, description="Only this zone.")
+
+
+class PoolsQuery(NumberedPageQuery):
+    instance_type: PoolWord | None = _TYPE
+    zone: PoolWord | None = _ZONE
+
+
+class VenueQuotesQuery(Query):
+    lifetime_us: PositiveSecondsInQuery = Field(description="The time that a machine is to live.")
+    probability: Probability = Field(
+        0.95, alias="probability", description="The share of past starts that must have lived under the bid."
+    )
+    instance_type: PoolWord | None = _TYPE
+    zone: PoolWord | None = _ZONE
+    at_us: Time | None = Field(
+        None,
+        description="A time in the past to answer as of; by default now. The newest price by then must not be old.",
+    )
+    limit: Limit = 100
+
+
+def venue_answer(venue: StoredVenue) -> VenueAnswer:
+    """Return the wire form of a venue."""
+    return answer_of(
+        VenueAnswer,
+        venue,
+        first_price_at=None if venue.first_us is None else to_datetime(venue.first_us),
+        last_price_at=None if venue.last_us is None else to_datetime(venue.last_us),
+        links=[Link(rel="self", href=f"/v1/venues/{venue.name}")],
+    )
+
+
+def pool_answer(pool: StoredPool) -> PoolAnswer:
+    """Return the wire form of a pool."""
+    return PoolAnswer(
+        **pool.name._asdict(),
+        price=pool.micro / MICRO,
+        price_at=to_datetime(pool.price_us),
+        on_demand_price=pool.on_demand,
+    )
+
+
+def quotes_answer(found: VenueQuotes, query: VenueQuotesQuery) -> VenueQuotesAnswer:
+    """Return the wire form of the quotes of the pools that match."""
+    fit = [one for one in found.quotes if _fits(one.pool, query)]
+    return VenueQuotesAnswer(
+        venue=found.venue.name,
+        currency=found.venue.currency,
+        as_of=to_datetime(found.as_of_us),
+        lifetime_s=seconds(query.lifetime_us),
+        probability=query.probability,
+        window_s=WINDOW_US // SECOND_US,
+        source=SOURCE,
+        confidence=CONFIDENCE,
+        design_effect=found.design_effect,
+        pool_count=len(fit),
+        quotes=[_quote_answer(one, query.lifetime_us) for one in fit[: query.limit]],
+        links=[Link(rel="self", href=f"/v1/venues/{found.venue.name}")],
+    )
+
+
+def _fits(pool: StoredPool, query: VenueQuotesQuery) -> bool:
+    return query.instance_type in (None, pool.name.instance_type) and query.zone in (None, pool.name.zone)
+
+
+def _quote_answer(one: QuotedPool, lifetime_us: int) -> VenueQuoteAnswer:
+    on_demand = on_demand_cost(one.pool.on_demand, lifetime_us)
+    return answer_of(VenueQuoteAnswer, one.quote, **one.pool.name._asdict(), on_demand_cost=on_demand)

@@ -1,0 +1,82 @@
+"""Answers on venues: places where others sell machines, their pools, and quotes over them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from tenure_client.forms.answer import Answer, Link, Moment, Seconds
+from tenure_client.forms.words import VenueReasonWord
+
+
+class VenueAnswer(Answer, kw_only=True):
+    name: str
+    currency: Annotated[str, Meta(description="Of all prices and costs; three capital letters.")]
+    created_at: Moment
+    changed_at: Annotated[Moment, Meta(description="The time of the last import.")]
+    pool_count: int
+    price_count: int
+    first_price_at: Moment | None
+    last_price_at: Moment | None
+    links: list[Link]
+
+
+class VenuesAnswer(Answer, kw_only=True):
+    venues: Annotated[list[VenueAnswer], Meta(description="By name.")]
+    links: list[Link]
+
+
+class PoolAnswer(Answer, kw_only=True):
+    """A machine type in a zone of a venue. It has one price, which moves."""
+
+    provider: str
+    region: str
+    zone: str
+    instance_type: str
+    product: str
+    price: Annotated[float, Meta(description="The newest price of an hour.")]
+    price_at: Annotated[Moment, Meta(description="The time at which it was told.")]
+    on_demand_price: Annotated[float | None, Meta(description="Of an hour; null where the import did not tell it.")]
+
+
+class PoolsAnswer(Answer, kw_only=True):
+    pools: Annotated[list[PoolAnswer], Meta(description="In the order in which they were first seen.")]
+    links: list[Link]
+
+
+class VenueQuoteAnswer(Answer, kw_only=True):
+    """A pool's bid, and how it did in the pool's past."""
+
+    provider: str
+    region: str
+    zone: str
+    instance_type: str
+    product: str
+    price: Annotated[float | None, Meta(description="Of an hour now; null where it is unknown.")]
+    bid: Annotated[
+        float | None, Meta(description="The least bid that so many past starts lived under; null with `why_not`.")
+    ]
+    survival: Annotated[
+        float | None, Meta(description="The share that lived of the past starts that the bid could have made.")
+    ]
+    at_least: Annotated[float | None, Meta(description="A lower bound of it, at the answer's confidence.")]
+    windows: Annotated[int, Meta(description="Past starts a lifetime apart, which share no future.")]
+    cost: Annotated[float | None, Meta(description="Usual cost of a run that completes, by the started hour.")]
+    on_demand_cost: Annotated[float | None, Meta(description="Of a machine on demand; null where it is not known.")]
+    why_not: Annotated[VenueReasonWord | None, Meta(description="The reason for which there is no bid.")]
+
+
+class VenueQuotesAnswer(Answer, kw_only=True):
+    venue: str
+    currency: str
+    as_of: Annotated[Moment, Meta(description="The time of the newest price; nothing later was looked at.")]
+    lifetime_s: Seconds
+    probability: float
+    window_s: Annotated[Seconds, Meta(description="The past that was looked at.")]
+    source: Annotated[str, Meta(description="`price_crossing`: counted from the pool's own past prices.")]
+    confidence: float
+    design_effect: Annotated[int, Meta(description="Windows are divided by this for `at_least`.")]
+    pool_count: Annotated[int, Meta(description="Pools that match, of which the answer may hold a part.")]
+    quotes: Annotated[list[VenueQuoteAnswer], Meta(description="The cheapest first; those without a bid last.")]
+    links: list[Link]

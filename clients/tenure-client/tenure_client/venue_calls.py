@@ -1,0 +1,56 @@
+"""Calls about venues, described like those in `calls`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tenure_client import endpoints
+from tenure_client.calls import PAGE
+from tenure_client.endpoints import Call, Listing
+from tenure_client.forms.answer import Seconds
+from tenure_client.forms.venues import PoolAnswer, VenueAnswer, VenueQuotesAnswer
+
+
+def venues(*, limit: int = PAGE, marker: str | None = None) -> Listing[VenueAnswer]:
+    """List all venues by name."""
+    return Listing(endpoints.VENUES.call(query={"limit": limit, "marker": marker}), lambda page: page.venues)
+
+
+def venue(venue: str) -> Call[VenueAnswer]:
+    """Show a venue: its pools and prices counted, and from when to when they are."""
+    return endpoints.VENUE.call(venue=venue)
+
+
+def pools(
+    venue: str,
+    *,
+    instance_type: str | None = None,
+    zone: str | None = None,
+    limit: int = PAGE,
+    marker: int | None = None,
+) -> Listing[PoolAnswer]:
+    """List a venue's pools with their newest prices."""
+    query = {"type": instance_type, "zone": zone, "limit": limit, "marker": marker}
+    return Listing(endpoints.POOLS.call(query=query, venue=venue), lambda page: page.pools)
+
+
+def venue_quotes(
+    venue: str,
+    lifetime_s: Seconds,
+    *,
+    probability: float | None = None,
+    instance_type: str | None = None,
+    zone: str | None = None,
+    at: datetime | None = None,
+    limit: int | None = None,
+) -> Call[VenueQuotesAnswer]:
+    """Ask each pool for the least bid that lives for a lifetime with a probability. Raises Conflict without prices."""
+    query = {
+        "lifetime_s": lifetime_s,
+        "probability": probability,
+        "type": instance_type,
+        "zone": zone,
+        "at": at,
+        "limit": limit,
+    }
+    return endpoints.VENUE_QUOTES.call(query=query, venue=venue)

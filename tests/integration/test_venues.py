@@ -1,0 +1,254 @@
+"""Venues in the service: prices imported whole or not at all, the same for any order, and quotes over pools."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import numpy as np
+import pytest
+from api_service import Service
+
+from app.domain.inputs import InputError
+from app.domain.times import DAY_US, HOUR_US, from_rfc3339, rfc3339
+from app.platform.database.database import Database
+from app.processes.wiring import open_venue_imports
+from app.venues.imports import ImportedPrices
+from app.venues.rules.history import PoolName, PriceSteps, SilentStretch
+from app.venues.rules.pricefiles import CSV_COLUMNS, PriceRows, read_csv
+from app.venues.rules.quotes import pool_quote
+from app.venues.rules.types import MachineType
+from app.workbench.venues.opening import read_gap_file
+from tenure_client import Conflict, NotFound, TenureClient
+
+BEGIN_US = from_rfc3339("2015-05-01T00:00:00Z")
+END_US = BEGIN_US + 10 * DAY_US
+TYPES = {"c3.xlarge": MachineType(14.0, 7.5, 0.21)}
+
+
+def lines(zones: str = "ab", days: int = 10, seed: int = 0) -> list[str]:
+    """Return the lines of pools whose prices move every quarter of an hour, and one that never moves."""
+    draw, found = np.random.default_rng(seed), []
+    for zone in zones:
+        for at_us in range(BEGIN_US, BEGIN_US + days * DAY_US + 1, HOUR_US // 4):
+            price = 0.05 if zone == "c" else round(0.03 * float(np.exp(draw.normal(0, 0.3))), 4)
+            found.append(f"aws,us-east-1,us-east-1{zone},c3.xlarge,Linux/UNIX,{rfc3339(at_us)},{price},USD")
+    return found
+
+
+def rows_of(text: Iterable[str]) -> PriceRows:
+    rows = PriceRows(END_US)
+    read_csv([",".join(CSV_COLUMNS), *text], rows)
+    return rows
+
+
+def put(service: Service, name: str, text: Iterable[str], gaps: Iterable[SilentStretch] = ()) -> ImportedPrices:
+    async def work() -> ImportedPrices:
+        async with open_venue_imports(service.settings) as imports:
+            return await imports.run(name, rows_of(text), TYPES, [*gaps])
+
+    return asyncio.run(work())
+
+
+def sql(service: Service, statement: str) -> list[tuple[Any, ...]]:
+    async def work() -> list[tuple[Any, ...]]:
+        database = Database(str(service.settings.database_url))
+        try:
+            return [tuple(row) for row in await database.execute(statement)]
+        finally:
+            await database.close()
+
+    return asyncio.run(work())
+
+
+def stored(service: Service, name: str) -> list[tuple[Any, ...]]:
+    columns = "zone, instance_type, day, price_day.at_us, price_day.micro"
+    source = "venue JOIN pool ON venue_id = venue.id JOIN price_day ON pool_id = pool.id"
+    return sql(service, f"SELECT {columns} FROM {source} WHERE venue.name = '{name}' ORDER BY 1, 2, 3")
+
+
+def quotes(client: httpx2.Client, name: str, **query: Any) -> dict[str, Any]:
+    answer = client.get(f"/v1/venues/{name}/quotes", params={"lifetime_s": 7200, "at": rfc3339(END_US), **query})
+    assert answer.is_success, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_an_import_is_the_same_for_every_order_and_every_cut_and_changes_nothing_twice(service: Service) -> None:
+    text = lines()
+    done = put(service, "whole", text)
+    assert (done.new, done.venue.price_count, done.venue.pool_count) == (len(text), len(text), 2)
+    again = put(service, "whole", text)
+    assert (again.new, again.venue.price_count) == (0, len(text))
+    mixed = [*text, *text[:50]]
+    random.Random(1).shuffle(mixed)
+    put(service, "parts", mixed[:300])
+    put(service, "parts", mixed[200:])
+    assert stored(service, "parts") == stored(service, "whole")
+    whole, parts = (quotes(service.client, name) for name in ("whole", "parts"))
+    assert whole["quotes"] == parts["quotes"]
+
+
+def test_of_equal_times_the_highest_price_stays(service: Service) -> None:
+    line = "aws,us-east-1,us-east-1a,c3.xlarge,Linux/UNIX,2015-05-02T00:00:00Z,{},USD"
+    for price in (0.3, 0.5, 0.4):
+        done = put(service, "ties", [line.format(price)])
+    assert done.venue.price_count == 1
+    assert stored(service, "ties")[0][4] == [500_000]
+
+
+def test_another_currency_is_refused_and_changes_nothing(service: Service) -> None:
+    put(service, "dollars", lines("a", 2))
+    before = stored(service, "dollars")
+    with pytest.raises(InputError, match=r"preemptible\.currency\.mixed"):
+        put(service, "dollars", [line.replace("USD", "EUR") for line in lines("b", 2)])
+    assert stored(service, "dollars") == before
+    assert sql(service, "SELECT pool_count FROM venue WHERE name = 'dollars'") == [(1,)]
+
+
+def test_an_import_that_breaks_in_the_middle_leaves_nothing(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(service, "broken", lines("a", 2))
+    before = stored(service, "broken")
+    monkeypatch.setattr("app.venues.store.prices._AT_ONCE", 50)
+    monkeypatch.setattr("app.venues.store.prices._GAPS", "SELECT 1 / 0")
+    with pytest.raises(Exception, match="division by zero"):
+        put(service, "broken", lines("b", 2))
+    assert stored(service, "broken") == before
+    assert sql(service, "SELECT pool_count, version FROM venue WHERE name = 'broken'") == [(1, 1)]
+
+
+def test_quotes_are_those_of_the_rule_and_as_of_the_newest_price(service: Service) -> None:
+    put(service, "quoted", lines("abc"))
+    found = quotes(service.client, "quoted", probability=0.9)
+    assert (found["source"], found["design_effect"], found["currency"]) == ("price_crossing", 8, "USD")
+    assert found["as_of"] == "2015-05-11T00:00:00+00:00" or found["as_of"] == "2015-05-11T00:00:00Z"
+    venue = rows_of(lines("abc")).venue()
+    for one in found["quotes"]:
+        name = PoolName(*(one[word] for word in PoolName._fields))
+        expected = pool_quote(venue.pools[name], END_US, 60 * DAY_US, 2 * HOUR_US, 0.9, 8)
+        for word in ("price", "bid", "survival", "at_least", "windows", "cost"):
+            assert one[word] == pytest.approx(getattr(expected, word), abs=1e-9)
+        assert one["on_demand_cost"] == pytest.approx(0.42)
+        assert one["at_least"] < one["survival"] <= 1.0
+    costs = [one["cost"] for one in found["quotes"]]
+    assert costs == sorted(costs)
+    calm = next(one for one in found["quotes"] if one["zone"] == "us-east-1c")
+    assert (calm["bid"], calm["survival"]) == (0.05, 1.0)
+    assert calm["at_least"] < 1.0
+    only = quotes(service.client, "quoted", zone="us-east-1a", limit=1)
+    assert [one["zone"] for one in only["quotes"]] == ["us-east-1a"]
+    assert only["pool_count"] == 1
+
+
+def test_what_comes_later_changes_no_quote_of_before(service: Service) -> None:
+    put(service, "later", lines("ab", 5))
+    early = rfc3339(BEGIN_US + 5 * DAY_US)
+    before = quotes(service.client, "later", at=early)
+    put(service, "later", lines("ab", 10, seed=0)[-100:])
+    after = quotes(service.client, "later", at=early)
+    assert after["quotes"] == before["quotes"]
+
+
+def test_a_gap_that_is_told_censors(service: Service) -> None:
+    gap = SilentStretch(BEGIN_US + 3 * DAY_US + 60_000_000, BEGIN_US + 5 * DAY_US)
+    text = [line for line in lines("ab") if not gap.from_us < from_rfc3339(line.split(",")[5]) < gap.to_us - HOUR_US]
+    put(service, "told", text, [gap])
+    put(service, "silent", text)
+    assert quotes(service.client, "told")["quotes"] == quotes(service.client, "silent")["quotes"]
+    late = SilentStretch(END_US - 2 * HOUR_US + 60_000_000, END_US - HOUR_US)
+    kept = [line for line in lines("ab") if not late.from_us < from_rfc3339(line.split(",")[5]) < late.to_us]
+    put(service, "hour", kept, [late])
+    put(service, "without", kept)
+    told, plain = (quotes(service.client, name)["quotes"] for name in ("hour", "without"))
+    assert [one["windows"] for one in told] != [one["windows"] for one in plain]
+
+
+def test_old_short_and_missing_prices_are_said(service: Service) -> None:
+    put(service, "young", lines("a", 10) + lines("b", 1)[:20])
+    client = service.client
+    path = "/v1/venues/young/quotes"
+    for query, status, code in (
+        ({"lifetime_s": 3600}, 409, "preemptible.prices.stale"),
+        ({"lifetime_s": 3600, "at": "2015-04-01T00:00:00Z"}, 409, "preemptible.history.too_short"),
+        ({"lifetime_s": 3600, "probability": 1}, 400, "preemptible.field.invalid"),
+        ({"at": "2015-04-01T00:00:00Z"}, 400, "preemptible.field.missing"),
+    ):
+        answer = client.get(path, params=query)
+        assert (answer.status_code, answer.json()["errors"][0]["code"]) == (status, code)
+    found = {one["zone"]: one for one in quotes(client, "young")["quotes"]}
+    assert found["us-east-1b"]["why_not"] == "price_unknown"
+    early = rfc3339(BEGIN_US + 6 * HOUR_US)
+    assert {one["why_not"] for one in quotes(client, "young", at=early)["quotes"]} == {"history_too_short"}
+    assert client.get("/v1/venues/nowhere").status_code == 404
+    assert client.get(path, params={"lifetime_s": 0}).status_code == 400
+    assert all(one["bid"] is None for one in quotes(client, "young", lifetime_s=3600 * 24 * 365)["quotes"])
+
+
+def test_venues_and_pools_come_in_pages(service: Service) -> None:
+    for name in ("page-1", "page-2", "page-3"):
+        put(service, name, lines("ab", 1))
+    with TenureClient(service.url, str(service.client.headers["X-Auth-Token"])) as client:
+        names = [venue.name for venue in client.venues(limit=2)]
+        assert names == sorted(names)
+        assert {"page-1", "page-2", "page-3"} <= set(names)
+        pools = [*client.pools("page-1", limit=1)]
+        assert [(pool.zone, pool.on_demand_price) for pool in pools] == [("us-east-1a", 0.21), ("us-east-1b", 0.21)]
+        assert [pool.zone for pool in client.pools("page-1", zone="us-east-1b")] == ["us-east-1b"]
+        assert client.venue("page-1").pool_count == 2
+        with pytest.raises(NotFound):
+            client.venue("nowhere")
+        with pytest.raises(Conflict):
+            client.venue_quotes("page-1", 3600)
+
+
+def test_members_may_not_read_venues_and_tokens_of_one_cloud_neither(service: Service) -> None:
+    put(service, "roles", lines("a", 1))
+    service.client.post("/v1/clouds", json={"name": "of-roles"})
+    for role, cloud, status in (("reader", None, 200), ("reader", "of-roles", 403), ("member", "of-roles", 403)):
+        body = {"name": f"venues-{role}-{cloud}", "role": role} | ({"cloud": cloud} if cloud else {})
+        token = service.client.post("/v1/tokens", json=body).json()["token"]
+        for path in ("/v1/venues", "/v1/venues/roles", "/v1/venues/roles/pools"):
+            answer = httpx2.get(f"{service.url}{path}", headers={"X-Auth-Token": token})
+            assert answer.status_code == status, path
+        page = httpx2.get(f"{service.url}/ui/venues", headers={"Cookie": f"tenure_token={token}"})
+        assert page.status_code == status
+
+
+def test_pages_show_venues_and_their_bids(service: Service) -> None:
+    put(service, "paged", lines("ab"))
+    headers = {"Cookie": f"tenure_token={service.client.headers['X-Auth-Token']}"}
+    every = httpx2.get(f"{service.url}/ui/venues", headers=headers)
+    assert "/ui/venues/paged" in every.text
+    page = httpx2.get(f"{service.url}/ui/venues/paged?for=2h&share=90", headers=headers)
+    bid = quotes(service.client, "paged", probability=0.9)["quotes"][0]["bid"]
+    assert f"{bid:.4g}" in page.text
+    assert "per cent" in httpx2.get(f"{service.url}/ui/venues/paged?for=x", headers=headers).text
+    assert httpx2.get(f"{service.url}/ui/venues/nowhere", headers=headers).status_code == 404
+
+
+def test_a_constant_price_is_never_certain() -> None:
+    steps = PriceSteps(np.array([0, DAY_US]), np.array([0.1, 0.1]), 40 * DAY_US)
+    found = pool_quote(steps, 40 * DAY_US, 60 * DAY_US, HOUR_US, 0.95, 8)
+    assert (found.bid, found.survival) == (0.1, 1.0)
+    assert found.at_least is not None
+    assert 0.5 < found.at_least < 1.0
+    assert found.cost == pytest.approx(0.1)
+
+
+def test_gaps_are_read_or_refused_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "gaps.csv"
+    path.write_text("from,to\n2015-05-03T00:00:00Z,2015-05-04T00:00:00Z\n\n2015-05-01T00:00:00Z,2015-05-02T00:00:00Z\n")
+    assert [gap.from_us for gap in read_gap_file(path, END_US)] == [BEGIN_US, BEGIN_US + 2 * DAY_US]
+    for broken, why in (
+        ("to,from\n", "line 1"),
+        ("from,to\nx,y\n", "line 2"),
+        ("from,to\n2015-05-03T00:00:00Z,2015-05-03T00:00:00Z\n", "line 2: a gap ends after"),
+        ("from,to\n2015-05-03T00:00:00,2015-05-04T00:00:00Z\n", "line 2"),
+    ):
+        path.write_text(broken)
+        with pytest.raises(InputError, match=why):
+            read_gap_file(path, END_US)
