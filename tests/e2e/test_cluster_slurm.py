@@ -310,7 +310,7 @@ def test_what_a_person_asks_is_answered(lab: Lab) -> None:
 
 
 def test_the_cluster_to_play_with_runs_a_job_and_leaves_nothing_behind() -> None:
-    """What `make cluster` calls."""
+    """It is all that `make cluster` calls."""
     folder = Path(tempfile.mkdtemp(prefix="tenure-try-"))
     folder.chmod(0o755)
     program = Path(__file__).parents[2] / "tools/try-cluster"
