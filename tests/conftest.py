@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -27,6 +28,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's job in the background ignores Ctrl-C, and so would every process that the tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 _numbers = count(1)
+gc.disable()  # until all is loaded: collections find nothing meanwhile
+
+
+def pytest_collection_finish() -> None:
+    """The collector need not look again and again through libraries and thousands of tests, which stay."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from app.workbench.federation.run import FederationScenario, JobFate
 
 RULES = ("none", "literal", "timeline", "tenure")
+MOST_BOUND = 100.0
 _SHARE = re.compile(r"\d{1,9}(\.\d{1,9}|/\d{1,9})?", re.ASCII)
 _JOBS = "--jobs a=A1.csv --jobs b=A2.csv"
 
@@ -46,6 +47,7 @@ Rule = Annotated[str, typer.Option(metavar="|".join(RULES), help="The rule by wh
 Sla = Annotated[float, typer.Option(metavar="P", help="The largest share of foreign jobs to be preempted.")]
 Bandwidth = Annotated[str, typer.Option(metavar="BYTES", help="Bytes a second between two clouds: 125MB, 1.25GB.")]
 Train = Annotated[str, typer.Option(metavar="SHARE", help="The first share of the time, in which jobs do not count.")]
+Bound = Annotated[float, typer.Option(metavar="FACTOR", help="Jobs declare so many times the lifetime that they have.")]
 Logs = Annotated[Path | None, typer.Option("--log", metavar="DIR", help="Write each cloud's events here, as CSV.")]
 
 Seed = Annotated[int, typer.Option(min=0, help="Is told in the answer and changes nothing: no moment is drawn.")]
@@ -71,6 +73,7 @@ def evaluate(
     sla: Sla = 0.05,
     bandwidth: Bandwidth = "1.25GB",
     train: Train = "1/3",
+    bound: Bound = 1.0,
     seed: Seed = 0,
     log: Logs = None,
     report: Report = None,
@@ -79,7 +82,7 @@ def evaluate(
     """Run recorded jobs of several clouds: at home where they fit, else away, as foreign jobs that may be preempted."""
     from app.workbench.federation.run import run_federation  # noqa: PLC0415 - compiled code is slow to load
 
-    scenario = _scenario(cloud, jobs, shift or [], links, rule, sla, bandwidth, train)
+    scenario = _scenario(cloud, jobs, shift or [], links, rule, sla, bandwidth, train, bound)
     check_writable(report)
     fates: list[JobFate] = []
     with (
@@ -119,6 +122,7 @@ def _scenario(
     sla: float,
     bandwidth: str,
     train: str,
+    bound: float,
 ) -> FederationScenario:
     from app.federation.rules.hosting import HostRule  # noqa: PLC0415 - as above
     from app.workbench.federation.reading import clouds_of, jobs_of, links_of  # noqa: PLC0415 - as above
@@ -128,10 +132,12 @@ def _scenario(
         raise InputError(f"--rule {rule!r} is none of {', '.join(RULES)}")
     if not 0.0 < sla < 1.0:
         raise InputError(f"--sla {sla:g} is not between 0 and 1; --rule none admits whatever fits")
+    if not 1.0 <= bound <= MOST_BOUND:
+        raise InputError(f"--bound {bound:g} is not between 1 and {MOST_BOUND:g}: a bound is no less than the lifetime")
     nodes = clouds_of(clouds)
     found = jobs_of(jobs, shifts, nodes)
     bytes_per_s, share = _bytes_per_s(bandwidth), _share(train)
-    return FederationScenario(nodes, found, links_of(links, nodes), HostRule(rule), sla, bytes_per_s, share)
+    return FederationScenario(nodes, found, links_of(links, nodes), HostRule(rule), sla, bytes_per_s, share, bound)
 
 
 def _bytes_per_s(text: str) -> int:
@@ -181,6 +187,7 @@ def answer_of(scenario: FederationScenario, counts: Mapping[str, Any], seed: int
         "sla": scenario.sla,
         "bandwidth_bytes_per_s": scenario.bytes_per_s,
         "train": scenario.train,
+        "bound": scenario.bound,
         "seed": seed,
     }
     return _counts(total) | {"by_cloud": {name: _counts(one) for name, one in counts.items()}, "settings": settings}

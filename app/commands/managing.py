@@ -132,7 +132,7 @@ def status(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json =
     else:
         words = {True: "runs", False: "does not run"}
         lines = [f"{cluster.wanted.name}: the manager {words[has_manager]}, Slurm {words[answers]}"]
-        lines += [f"{pool}: {count} nodes" for pool, count in found["nodes"].items()]
+        lines += [f"{pool}: {count} node{'' if count == 1 else 's'}" for pool, count in found["nodes"].items()]
         lines += [f"jobs {state}: {count}" for state, count in states.items()]
         print_text(Text("\n".join(lines)))
     if not (has_manager and answers):

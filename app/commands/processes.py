@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -59,17 +60,28 @@ def worker(
     with _logged("worker", settings) as steps:
         if not leave_with_parent:
             steps.say(f"starting a worker on {database_words(settings)}")
-        from app.processes import run as service  # noqa: PLC0415 - the service's libraries are slow to load
+        with _uncollected():
+            from app.processes import run as service  # noqa: PLC0415 - the service's libraries are slow to load
 
         service.work(settings, steps, leave_with_parent=leave_with_parent)
 
 
 def _serve(settings: Settings, *, with_worker: bool) -> None:
     with _logged("serve", settings) as steps:
-        with steps.step("loading"):
+        with steps.step("loading"), _uncollected():
             from app.processes import run as service  # noqa: PLC0415 - as above
 
         service.serve(settings, steps, with_worker=with_worker)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Load without the garbage collector: a sixth of the time would go by in finding nothing."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @contextmanager

@@ -82,6 +82,15 @@ class Buyer:
         except (Conflict, NotFound):
             return False
 
+    def next_checkpoint_s(self, node: str, pool: PoolWanted, pause_s: float, at_risk_s: float) -> float | None:
+        """Return when the next checkpoint of a job on a node is due; None: the cloud has no advice."""
+        try:
+            return self._client.checkpoint_advice(
+                pool.cloud, _id_of(node), pause_s, at_risk_s=round(at_risk_s, 3)
+            ).next_at_s
+        except (Conflict, NotFound):
+            return None
+
     def size(self, pool: PoolWanted) -> tuple[int, int]:
         """Return the cores and the memory in MiB of a pool's flavor; at least one core and 64 MiB."""
         key = pool.cloud, pool.flavor

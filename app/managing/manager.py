@@ -7,16 +7,15 @@ state, and the machines. If one of them does not answer, nothing is done in that
 from __future__ import annotations
 
 import fcntl
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
-from pathlib import Path
 
 from app.clusters.rules.deciding import Action, Deed, NodeState, SeenJob, SeenNode, View, decide, pool_of
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
+from app.managing.asking import Asking
 from app.managing.buying import Buyer
+from app.managing.events import Events
 from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
 from app.managing.slurm import QueuedJob, Slurm
@@ -77,19 +76,6 @@ class BatchCluster:
             self.buyer.stop(name, pool)
 
 
-class Events:
-    """The record of what the manager did and why, a line of JSON each. People read it; the manager never does."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def write(self, kind: str, **facts: object) -> None:
-        """Append an event."""
-        line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "kind": kind, **facts})
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
-
-
 class Manager:
     """Keeps a cluster as its file wants it."""
 
@@ -99,11 +85,13 @@ class Manager:
         self._not_before_s: dict[str, float] = {}
         self._releases: dict[str, int] = {}
         self._said = ""
+        self._jobs: list[QueuedJob] = []
+        self._asking = Asking(cluster.wanted, cluster.slurm, cluster.buyer, cluster.events)
         self._deeds: dict[Deed, Callable[[Action], None]] = {
             Deed.BUY: self._buy,
             Deed.MAKE: self._make,
             Deed.EXTEND: self._extend,
-            Deed.DRAIN: lambda action: cluster.slurm.drain(action.name, action.why),
+            Deed.DRAIN: self._drain,
             Deed.RETIRE: self._retire,
             Deed.DROP: lambda action: cluster.slurm.drop(action.name, action.why),
             Deed.DESTROY: lambda action: cluster.machines.destroy(action.name),
@@ -123,7 +111,16 @@ class Manager:
     def round(self) -> None:
         """Look, decide, act. An action that fails is told; the next round decides anew."""
         view = self._seen()
-        for action in [] if view is None else decide(self._cluster.wanted, view):
+        if view is None:
+            return
+        self._act(decide(self._cluster.wanted, view))
+        try:
+            self._asking.as_advised(view, self._jobs)
+        except (ClientError, ProgramFailed) as error:
+            self._say(str(error))
+
+    def _act(self, actions: list[Action]) -> None:
+        for action in actions:
             if self._not_before_s.get(action.name, 0.0) > time.monotonic():
                 continue
             try:
@@ -156,6 +153,7 @@ class Manager:
         alive = frozenset(name for name, runs in machines.items() if runs)
         if dead := machines.keys() - alive:
             self._bury(dead)
+        self._jobs = jobs
         waiting = [seen for job in jobs if (seen := _waiting(job)) is not None]
         return View(instances, alive, self._with_idle(nodes), waiting, self._refusing())
 
@@ -215,6 +213,11 @@ class Manager:
         pool = self._pool(action.name)
         self._cluster.machines.create(action.name, pool.name, *self._cluster.buyer.size(pool))
         self._cluster.events.write("node_made", node=action.name, why=action.why)
+
+    def _drain(self, action: Action) -> None:
+        """Ask the jobs of a node to save themselves, and let it take no more. Done twice it only asks twice."""
+        self._asking.before_the_end(action.name, self._jobs)
+        self._cluster.slurm.drain(action.name, action.why)
 
     def _extend(self, action: Action) -> None:
         self._not_before_s[action.name] = time.monotonic() + self._cluster.wanted.scale.retry_s

@@ -12,7 +12,19 @@ from shutil import which
 
 import psutil
 
-NEEDED = ("slurmctld", "slurmd", "sbatch", "squeue", "sinfo", "scontrol", "munged", "ip", "unshare", "setsid")
+NEEDED = (
+    "slurmctld",
+    "slurmd",
+    "sbatch",
+    "squeue",
+    "sinfo",
+    "scancel",
+    "scontrol",
+    "munged",
+    "ip",
+    "unshare",
+    "setsid",
+)
 INSTALL = "tools/lab-install installs them on Debian"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _TIMEOUT_S = 15.0

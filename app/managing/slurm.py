@@ -66,7 +66,9 @@ _CGROUP = "CgroupPlugin={plugin}\nCgroupAutomount=no\nCgroupMountpoint=/sys/fs/c
 
 
 class QueuedJob(NamedTuple):
-    """A line of squeue. state: PENDING, RUNNING and so on; reason: why it waits; pools: where it may run, in order."""
+    """A line of squeue. state: PENDING, RUNNING and so on; reason: why it waits; pools: where it may run, in order;
+    ran_s: since its present start.
+    """
 
     job_id: str
     state: str
@@ -74,6 +76,8 @@ class QueuedJob(NamedTuple):
     node_count: int
     reason: str
     nodes: str
+    ran_s: float
+    comment: str
     name: str
 
 
@@ -156,7 +160,7 @@ class Slurm:
 
     def jobs(self) -> list[QueuedJob]:
         """Return the jobs that wait or run, in the order of the queue."""
-        form = "%i|%T|%P|%D|%r|%N|%j"
+        form = "%i|%T|%P|%D|%r|%N|%M|%k|%j"
         lines = self._ask("squeue", "-h", "-r", "-S", "-p,i", "-o", form).splitlines()
         pools = tuple(pool.name for pool in self._wanted.pools)
         return [_job(line, pools) for line in lines if line.count("|") >= form.count("|")]
@@ -173,6 +177,10 @@ class Slurm:
         """Forget a node. Its jobs are queued again."""
         self._ask("scontrol", "update", f"nodename={node}", "state=down", f"reason={why}")
         self._ask("scontrol", "delete", f"nodename={node}")
+
+    def signal(self, job: str, signal: str) -> None:
+        """Send a signal to all processes of a job."""
+        self._ask("scancel", f"--signal={signal}", "--full", job)
 
     def release(self, job: str) -> None:
         """Let a job that Slurm holds wait for nodes again."""
@@ -191,6 +199,15 @@ def _state(word: str) -> tuple[NodeState, bool]:
 
 
 def _job(line: str, pools: tuple[str, ...]) -> QueuedJob:
-    job_id, state, partition, count, reason, nodes, name = line.split("|", 6)
+    job_id, state, partition, count, reason, nodes, ran, comment, name = line.split("|", 8)
     may = pools if partition == ANY else tuple(partition.split(","))
-    return QueuedJob(job_id, state, may, int(count), reason, nodes, name)
+    return QueuedJob(job_id, state, may, int(count), reason, nodes, _seconds(ran), comment, name)
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds of a time as Slurm writes it, days-hours:minutes:seconds. The first may be left out."""
+    days, _, rest = text.rpartition("-")
+    total = 0
+    for part in rest.split(":"):
+        total = total * 60 + (int(part) if part.isdecimal() else 0)
+    return float(total + 86_400 * (int(days) if days.isdecimal() else 0))

@@ -107,7 +107,7 @@ def tenure_here(*arguments: str, environment: Mapping[str, str] | None = None) -
 
 
 def tenure_json(*arguments: str) -> dict[str, object]:
-    done = tenure(*arguments, "--json")
+    done = tenure_here(*arguments, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -115,9 +115,9 @@ def tenure_json(*arguments: str) -> dict[str, object]:
 def audited(process: Process, cloud: str, file: Path) -> list[dict[str, str]]:
     """Export the cloud's log, have it audited, and give its rows."""
     common = ["--url", process.url, "--token", TOKEN, "--cloud", cloud]
-    exported = tenure("log", "export", *common, "--out", str(file))
+    exported = tenure_here("log", "export", *common, "--out", str(file))
     assert exported.returncode == 0, exported.stderr
-    done = tenure("audit", str(file))
+    done = tenure_here("audit", str(file))
     assert done.returncode == 0, done.stdout + done.stderr
     with file.open(newline="") as lines:
         return list(csv.DictReader(lines))

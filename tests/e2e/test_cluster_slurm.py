@@ -230,6 +230,42 @@ def test_an_eviction_takes_the_node_in_time_and_the_job_runs_elsewhere(lab: Lab)
     lab.wait_until_empty()
 
 
+SAVING = """\
+#!{python}
+import pathlib, signal, time
+saved = pathlib.Path("{folder}/saved")
+line = int(saved.read_text()) if saved.exists() else 1
+signal.signal(signal.SIGUSR1, lambda *_: saved.write_text(str(line)))
+while line <= 60:
+    print(line, flush=True)
+    time.sleep(0.25)
+    line += 1
+print("done", flush=True)
+"""
+
+
+def test_a_job_that_saves_itself_at_a_signal_goes_on_from_there_after_an_eviction(lab: Lab) -> None:
+    script = lab.folder / "saving.py"
+    script.write_text(SAVING.format(python=sys.executable, folder=lab.folder))
+    options = ["-p", "spot", "--requeue", "--open-mode=append", "--comment=checkpoint=USR1,2"]
+    job = lab.ask("sbatch", "--parsable", *options, "-o", f"{lab.folder}/out-%j", str(script)).strip()
+    wait(lambda: job in lab.nodes_of("R"), 60)
+    time.sleep(2)
+    with httpx2.Client(base_url=lab.service.url, headers=HEADERS, timeout=60) as client:
+        node = lab.nodes_of("R")[job]
+        client.post("/v1/clouds/spare/drill", json={"instance": node.replace("-", ".", 1)}).raise_for_status()
+    wait(lambda: lab.is_done(job), 120)
+    saved = int((lab.folder / "saved").read_text())
+    lines = [int(line[0]) for line in lab.output(job) if line[0].isdecimal()]  # Slurm writes there, too
+    assert saved > 1
+    again = len(lines) - lines[::-1].index(saved) - 1
+    assert lines[again:] == [*range(saved, 61)]
+    assert lines[:again] == [*range(1, again + 1)]
+    (asked,) = [event for event in lab.events("job_asked_to_save") if event["job"] == job]
+    assert (asked["node"], asked["why"]) == (node, "notice")
+    lab.wait_until_empty()
+
+
 def test_a_second_manager_exits_and_a_killed_one_leaves_nothing_behind(lab: Lab) -> None:
     second = lab.command("run", str(lab.file))
     assert (second.returncode, second.stderr) == (3, "tenure: another manager of 'lab' runs\n")
@@ -260,14 +296,36 @@ def test_slurms_controller_and_the_service_may_die(lab: Lab) -> None:
 
 
 def test_what_a_person_asks_is_answered(lab: Lab) -> None:
-    job = lab.submit(25)
+    job = lab.submit(1000)
     wait(lambda: job in lab.nodes_of("R"), 60)
     status = lab.command("status", str(lab.file))
     assert "the manager runs, Slurm runs" in status.stdout
-    assert "own: 1 nodes" in status.stdout
+    assert "own: 1 node\n" in status.stdout
     (row,) = json.loads(lab.command("jobs", str(lab.file), "--json").stdout)["jobs"]
     assert (row["job"], row["state"]) == (job, "running")
     told = lab.command("events", str(lab.file)).stdout
     assert f"node_bought node={row['nodes']} why=job {job} waits" in told
-    wait(lambda: lab.is_done(job), 60)
+    lab.ask("scancel", job)
     lab.wait_until_empty()
+
+
+def test_the_cluster_to_play_with_runs_a_job_and_leaves_nothing_behind() -> None:
+    """It is all that `make cluster` calls."""
+    folder = Path(tempfile.mkdtemp(prefix="tenure-try-"))
+    folder.chmod(0o755)
+    program = Path(__file__).parents[2] / "tools/try-cluster"
+    environment = os.environ | {"CLUSTER_DIR": str(folder), "CLUSTER_PORT": str(free_port())}
+    with (folder / "told").open("w") as told:
+        playing = subprocess.Popen([program], env=environment, stdout=told, stderr=told, start_new_session=True)
+    try:
+        wait(lambda: "managing try" in (folder / "told").read_text() or playing.poll() is not None, 240)
+        slurm = {"SLURM_CONF": str(folder / "slurm/slurm.conf")}
+        run(["sbatch", "-o", f"{folder}/out", "--wrap", "hostname; echo done"], slurm, 30)
+        wait(lambda: (folder / "out").exists() and (folder / "out").read_text().endswith("done\n"), 60)
+        assert (folder / "out").read_text().startswith("try-spot-")
+    finally:
+        os.killpg(playing.pid, signal.SIGINT)
+        playing.wait(120)
+    assert not [*Path("/run/netns").glob("try-*")], (folder / "told").read_text()
+    assert "try is gone" in (folder / "told").read_text()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -9,11 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import TOKEN, Process, audited, free_port, tenure, tenure_json
+from processes import TOKEN, Process, audited, free_port, tenure_here, tenure_json
 
 from app.cli import main
 
@@ -21,27 +20,8 @@ PLATFORM = "3x4"
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("drive")
-
-
-@pytest.fixture(scope="module")
-def service(directory: Path) -> Iterator[Process]:
-    process = Process("run", directory)
-    process.start()
-    yield process
-    assert process.interrupt() == 0
-
-
-@pytest.fixture(scope="module")
-def workload(directory: Path) -> list[str]:
-    """Two crowded days, as options."""
-    for seed, market in enumerate(("on-demand", "spot")):
-        file = str(directory / f"{market}.csv")
-        made = tenure("trace", "synth", "--days", "2", "--mean-utilisation", "8", "--seed", str(seed), "--out", file)
-        assert made.returncode == 0, made.stderr
-    traces = ["--on-demand", str(directory / "on-demand.csv"), "--spot", str(directory / "spot.csv")]
-    return [*traces, "--nodes", PLATFORM, "--spot-delay", "12h", "--samples", "300", "--every", "3h"]
+def workload(crowded_days: list[str]) -> list[str]:
+    return [*crowded_days, "--nodes", PLATFORM]
 
 
 def to(process: Process, cloud: str) -> list[str]:
@@ -79,7 +59,7 @@ def test_a_drive_equals_the_evaluation(
     assert [without_places(row) for row in exported if row["kind"].startswith("instance_")] == [
         without_places(row) for row in expected
     ]
-    assert tenure("audit", str(log), "--nodes", PLATFORM).returncode == 0
+    assert tenure_here("audit", str(log), "--nodes", PLATFORM).returncode == 0
 
 
 def without_places(row: dict[str, str]) -> dict[str, str]:
@@ -131,8 +111,8 @@ def test_quotes(service: Process, workload: list[str]) -> None:
     (quote,) = answer["quotes"]
     assert (quote["flavor"], quote["eviction_probability"]) == ("c1", 0.5)
     assert quote["lifetime_s"] > 0
-    assert tenure("quote", *to(service, "quoted"), "--lifetime", "1s").returncode == 0
-    assert tenure("quote", *to(service, "quoted"), "--lifetime", "300d").returncode == 1
+    assert tenure_here("quote", *to(service, "quoted"), "--lifetime", "1s").returncode == 0
+    assert tenure_here("quote", *to(service, "quoted"), "--lifetime", "300d").returncode == 1
 
 
 def here(arguments: list[str]) -> int:
@@ -183,11 +163,11 @@ def test_a_log_that_breaks_a_rule(directory: Path, workload: list[str]) -> None:
     tenure_json("evaluate", *workload, "--no-sla", "--log", str(log))
     lines = log.read_text().splitlines()
     log.write_text("\n".join([*lines[:50], *lines[51:]]) + "\n")
-    done = tenure("audit", str(log), "--nodes", PLATFORM)
+    done = tenure_here("audit", str(log), "--nodes", PLATFORM)
     assert (done.returncode, done.stdout) == (1, "event 51 breaks rule 8: seq 51 follows 49\n")
-    told = tenure("audit", str(log), "--nodes", PLATFORM, "--json")
+    told = tenure_here("audit", str(log), "--nodes", PLATFORM, "--json")
     assert json.loads(told.stdout)["finding"] == {"seq": 51, "rule": 8, "why": "seq 51 follows 49"}
-    assert tenure("audit", str(log)).returncode == 2
+    assert tenure_here("audit", str(log)).returncode == 2
 
 
 COMMANDS = [

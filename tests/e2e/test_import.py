@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -26,19 +25,6 @@ PLATFORMS = {
     "DS6": ("31x32", 4157, 8355),
 }
 """Platform, instances, events of the log."""
-
-
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("import")
-
-
-@pytest.fixture(scope="module")
-def service(directory: Path) -> Iterator[Process]:
-    process = Process("run", directory)
-    process.start()
-    yield process
-    assert process.interrupt() == 0
 
 
 @pytest.fixture(scope="module")

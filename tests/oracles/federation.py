@@ -20,6 +20,7 @@ class PlainForeign:
     origin: str
     job: Job
     end_us: int
+    declared_us: int
     born: int
     counts: bool
     risk: float
@@ -61,7 +62,7 @@ def plain_risk(rule: str, cloud: PlainCloud, job: Job, held_us: int) -> float:
     if rule == "literal":
         risen = [max(peaks[at : at + length], default=0) - use > spare for at, use in enumerate(moments)]
         return sum(risen) / len(risen)
-    ends = [(-(-(one.end_us - job.start_us) // CELL_US), one.job.all_cores) for one in cloud.foreign]
+    ends = [(-(-(one.declared_us - job.start_us) // CELL_US), one.job.all_cores) for one in cloud.foreign]
     lost = _lost(moments, peaks, spare, length, ends, list(range(len(moments))))
     if rule == "timeline" or lost == 1.0:
         return lost
@@ -139,7 +140,13 @@ def _lost(
 
 
 def plain_federation(
-    cores: Mapping[str, int], jobs: Mapping[str, Sequence[Job]], rule: str, sla: float, bytes_per_s: int, train: float
+    cores: Mapping[str, int],
+    jobs: Mapping[str, Sequence[Job]],
+    rule: str,
+    sla: float,
+    bytes_per_s: int,
+    train: float,
+    bound: float = 1.0,
 ) -> dict[str, dict[str, int]]:
     """Return the counts and works of each cloud, if every cloud offers its jobs to all others in order."""
     clouds = {name: PlainCloud(many) for name, many in cores.items()}
@@ -156,27 +163,41 @@ def plain_federation(
         count["requests"] += counted
         if job.all_cores <= home.cores - home.use():
             count["native"] += counted
-            while job.all_cores > home.free():
-                victim = max(home.foreign, key=lambda one: one.born)
-                home.foreign.remove(victim)
-                home.preempted += 1
-                counts[victim.origin]["preempted"] += victim.counts
+            _preempt(home, counts, job.all_cores)
             home.native.append((job.start_us + job.lifetime_us, job, counted))
             home.changes.append((job.start_us, home.use()))
             continue
-        held_us = job.lifetime_us + -(-(job.input_bytes + job.output_bytes) * 1_000_000 // bytes_per_s)
-        for host in (one for other, one in clouds.items() if other != name):
-            fits = job.all_cores <= host.free()
-            risk = plain_admitted_risk(rule, host, job, held_us, sla) if fits else None
-            if risk is not None:
-                host.admitted += 1
-                host.foreign.append(PlainForeign(name, job, job.start_us + held_us, born, counted, risk))
-                count["remote"] += counted
-                break
-        else:
-            count["rejected"] += counted
+        moved_us = -(-(job.input_bytes + job.output_bytes) * 1_000_000 // bytes_per_s)
+        declared_us, held_us = round(job.lifetime_us * bound) + moved_us, job.lifetime_us + moved_us
+        start_us = job.start_us
+        away = PlainForeign(name, job, start_us + held_us, start_us + declared_us, born, counted, 0.0)
+        is_remote = _runs_away([one for other, one in clouds.items() if other != name], away, rule, sla)
+        count["remote" if is_remote else "rejected"] += counted
     _end_until(clouds, counts, 1 << 62)
     return counts
+
+
+def _runs_away(hosts: Sequence[PlainCloud], away: PlainForeign, rule: str, sla: float) -> bool:
+    """Let the first host that has room and admits a job run it; return False if none does."""
+    for host in hosts:
+        if away.job.all_cores > host.free():
+            continue
+        risk = plain_admitted_risk(rule, host, away.job, away.declared_us - away.job.start_us, sla)
+        if risk is not None:
+            away.risk = risk
+            host.admitted += 1
+            host.foreign.append(away)
+            return True
+    return False
+
+
+def _preempt(home: PlainCloud, counts: Mapping[str, dict[str, int]], cores: int) -> None:
+    """End the youngest foreign job until there is room."""
+    while cores > home.free():
+        victim = max(home.foreign, key=lambda one: one.born)
+        home.foreign.remove(victim)
+        home.preempted += 1
+        counts[victim.origin]["preempted"] += victim.counts
 
 
 def _end_until(clouds: Mapping[str, PlainCloud], counts: Mapping[str, dict[str, int]], at_us: int) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from linear_quotes import ProportionalQuotes
 from oracles.books import PlainBooks
 
 from app.admission.budget import affords
@@ -51,24 +52,6 @@ POLICY = Policy(
 NODES = [(f"n{index}", Resources(16)) for index in range(3)]
 
 
-class Quotes:
-    """A table that gives a lifetime an eviction probability in proportion to it."""
-
-    epoch, epoch_us = 1, 0
-
-    def __init__(self, certain_us: int) -> None:
-        self.certain_us = certain_us
-
-    def lifetime_us(self, flavor: str, slots: int, probability: float) -> int | None:
-        return max(0, int(probability * self.certain_us) + 1)
-
-    def probability(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
-        return min(lifetime_us / self.certain_us, 0.999)
-
-    def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
-        return None
-
-
 class Story:
     """A cloud and its log."""
 
@@ -91,7 +74,7 @@ class Story:
 def test_a_random_history_is_booked_as_by_hand(seed: int, tmp_path: Path) -> None:
     """Every decision's book, exactly; undo, snapshots, folding in runs and the audit of the log agree too."""
     rng, story, plain = Random(seed), Story(), PlainBooks()
-    quotes = Quotes(rng.choice([DAY_US, 30 * DAY_US, 300 * DAY_US]))
+    quotes = ProportionalQuotes(rng.choice([DAY_US, 30 * DAY_US, 300 * DAY_US]))
     for event in story.log:
         plain.fold(event)
     reasons: set[object] = set()
@@ -115,7 +98,7 @@ def test_a_random_history_is_booked_as_by_hand(seed: int, tmp_path: Path) -> Non
     assert audited(story, tmp_path) is None
 
 
-def next_events(cloud: Cloud, rng: Random, name: str, at_us: int, quotes: Quotes) -> Sequence[Event]:
+def next_events(cloud: Cloud, rng: Random, name: str, at_us: int, quotes: ProportionalQuotes) -> Sequence[Event]:
     kind = rng.random()
     if kind < 0.25 and cloud.running:
         return decide_stop(cloud, rng.choice(sorted(cloud.running)), at_us)
@@ -202,19 +185,19 @@ def test_one_huge_instance_does_not_spend_what_many_small_ones_earned() -> None:
     """A hundred small ones earn less than an eviction of the huge one costs, so it must be a small risk."""
     story = Story(replace(POLICY, strata_us=()))
     for number in range(40):
-        story.add(*start(story, f"s{number}", "c1", HOUR_US // 2, Quotes(16 * HOUR_US), 2 * P))
+        story.add(*start(story, f"s{number}", "c1", HOUR_US // 2, ProportionalQuotes(16 * HOUR_US), 2 * P))
     (of_small,) = story.cloud.books(2 * P, 0)
     assert of_small.left == pytest.approx(40 * 0.5 * 2 * P)
-    (refused,) = start(story, "huge", "c4", 2 * DAY_US, Quotes(96 * DAY_US), 2 * P)
+    (refused,) = start(story, "huge", "c4", 2 * DAY_US, ProportionalQuotes(96 * DAY_US), 2 * P)
     assert isinstance(refused, InstanceRejected)
     assert refused.reason is Rejection.BUDGET_EXHAUSTED
     by_instances = Story(replace(POLICY, strata_us=(), budget=BudgetUnit.INSTANCES))
-    (admitted,) = start(by_instances, "huge", "c4", 2 * DAY_US, Quotes(96 * DAY_US), 2 * P)
+    (admitted,) = start(by_instances, "huge", "c4", 2 * DAY_US, ProportionalQuotes(96 * DAY_US), 2 * P)
     assert isinstance(admitted, InstanceStarted)
 
 
 def start(
-    story: Story, name: str, flavor: str, lifetime_us: int, quotes: Quotes, promise: float = P
+    story: Story, name: str, flavor: str, lifetime_us: int, quotes: ProportionalQuotes, promise: float = P
 ) -> Sequence[Event]:
     request = StartRequest(name, Market.SPOT, flavor, lifetime_us, promise)
     return decide_start(story.cloud, request, story.cloud.at_us, quotes)  # type: ignore[arg-type]
@@ -224,7 +207,7 @@ def start(
 @pytest.mark.parametrize("seed", range(8))
 def test_what_a_refusal_proposes_would_be_accepted_and_an_hour_more_would_not(seed: int, guarantee: Guarantee) -> None:
     rng, story = Random(seed), Story(replace(POLICY, guarantee=guarantee))
-    quotes = Quotes(rng.choice([100, 400, 3000]) * DAY_US)
+    quotes = ProportionalQuotes(rng.choice([100, 400, 3000]) * DAY_US)
     for number in range(rng.randrange(30)):
         story.add(*start(story, f"i{number}", "c1", rng.choice(LIFETIMES_US), quotes))
         story.cloud.commit()
@@ -253,7 +236,7 @@ def aged(guarantee: Guarantee) -> Story:
 @pytest.mark.parametrize("guarantee", [Guarantee.STRATIFIED, Guarantee.POOLED])
 def test_a_longer_lifetime_weighs_more(guarantee: Guarantee, tmp_path: Path) -> None:
     """The rest of the new lifetime adds to what was declared; the audit and a snapshot agree."""
-    story, quotes = aged(guarantee), Quotes(9000 * DAY_US)
+    story, quotes = aged(guarantee), ProportionalQuotes(9000 * DAY_US)
     story.add(*start(story, "one", "c2", 6 * HOUR_US, quotes))
     now_us = story.cloud.at_us + HOUR_US
     (extended,) = decide_extension(story.cloud, ExtendRequest("one", 12 * HOUR_US), now_us, quotes)  # type: ignore[arg-type]
@@ -294,8 +277,8 @@ def test_what_a_budget_in_core_hours_affords(budget: Budget, afforded: bool) -> 
 
 def test_the_pooled_class_is_told_in_core_hours(tmp_path: Path) -> None:
     story = aged(Guarantee.POOLED)
-    story.add(*start(story, "one", "c2", 6 * HOUR_US, Quotes(9000 * DAY_US)))
-    story.add(*start(story, "two", "c4", 6 * HOUR_US, Quotes(9000 * DAY_US)))
+    story.add(*start(story, "one", "c2", 6 * HOUR_US, ProportionalQuotes(9000 * DAY_US)))
+    story.add(*start(story, "two", "c4", 6 * HOUR_US, ProportionalQuotes(9000 * DAY_US)))
     (found,) = attainment_now(story.cloud, story.cloud.at_us)()
     assert (found.unit, found.core_hours, found.spent_core_hours) == (BudgetUnit.CORE_HOURS, 36.0, 0.0)
     assert found.earned == P * 36
@@ -308,7 +291,7 @@ def test_a_share_of_a_book_counts_its_unit() -> None:
     story = Story(replace(POLICY, strata_us=()))
     story.add(QuotaSet(at_us=0, owner="team", share=0.5))
     request = StartRequest("one", Market.SPOT, "c1", HOUR_US, P, owner="team")
-    story.add(*decide_start(story.cloud, request, 0, Quotes(200 * HOUR_US)))  # type: ignore[arg-type]
+    story.add(*decide_start(story.cloud, request, 0, ProportionalQuotes(200 * HOUR_US)))  # type: ignore[arg-type]
     (held,) = story.cloud.books(P, 0)
     risk = 1 / 200
     light, heavy = (exceeded_share(story.cloud, "team", P, held, hours * risk, 0) for hours in (1.0, 1000.0))
@@ -320,7 +303,7 @@ def test_a_share_of_a_book_counts_its_unit() -> None:
 def test_without_the_field_instances_are_counted() -> None:
     assert Policy().budget is BudgetUnit.INSTANCES
     story = Story(replace(POLICY, budget=BudgetUnit.INSTANCES))
-    (started,) = start(story, "one", "c2", 6 * HOUR_US, Quotes(9000 * DAY_US))
+    (started,) = start(story, "one", "c2", 6 * HOUR_US, ProportionalQuotes(9000 * DAY_US))
     assert isinstance(started, InstanceStarted)
     assert started.basis is not None
     assert started.basis.book is not None

@@ -52,16 +52,18 @@ def named(rows: list[tuple[int, int, int, int, int]]) -> list[Job]:
     return sorted(jobs, key=lambda job: job.start_us)
 
 
-def agrees_with_plain_python(rows: list[list[tuple[int, int, int, int, int]]], rule: HostRule, sla: float) -> None:
+def agrees_with_plain_python(
+    rows: list[list[tuple[int, int, int, int, int]]], rule: HostRule, sla: float, bound: float = 1.0
+) -> None:
     names = "abc"[: len(rows)]
     jobs = {name: named(one) for name, one in zip(names, rows, strict=True)}
     cores = {name: 4 + at for at, name in enumerate(names)}
     nodes = {name: parse_nodes(f"{many}x1") for name, many in cores.items()}
     links = {name: [other for other in names if other != name] for name in names}
     fates: list[JobFate] = []
-    scenario = FederationScenario(nodes, jobs, links, rule, sla, 100_000_000, 0.3)
+    scenario = FederationScenario(nodes, jobs, links, rule, sla, 100_000_000, 0.3, bound)
     found = run_federation(scenario, told=fates.append)
-    expected = plain_federation(cores, jobs, str(rule), sla, 100_000_000, 0.3)
+    expected = plain_federation(cores, jobs, str(rule), sla, 100_000_000, 0.3, bound)
     assert {name: astuple(one) for name, one in found.items()} == {
         name: tuple(one.values()) for name, one in expected.items()
     }
@@ -76,9 +78,14 @@ def agrees_with_plain_python(rows: list[list[tuple[int, int, int, int, int]]], r
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(jobs_of_a_cloud, min_size=2, max_size=3), st.sampled_from(HostRule), st.sampled_from([0.05, 0.3]))
-def test_it_agrees_with_plain_python(rows: list[Any], rule: HostRule, sla: float) -> None:
-    agrees_with_plain_python(rows, rule, sla)
+@given(
+    st.lists(jobs_of_a_cloud, min_size=2, max_size=3),
+    st.sampled_from(HostRule),
+    st.sampled_from([0.05, 0.3]),
+    st.sampled_from([1.0, 1.5, 3.0]),
+)
+def test_it_agrees_with_plain_python(rows: list[Any], rule: HostRule, sla: float, bound: float) -> None:
+    agrees_with_plain_python(rows, rule, sla, bound)
 
 
 @settings(max_examples=40, deadline=None)
@@ -252,6 +259,8 @@ def test_a_report_that_cannot_be_written_is_told_before_anything_runs(
         (["--sla", "0"], "not between 0 and 1"),
         (["--bandwidth", "0"], "nothing can be moved"),
         (["--bandwidth", "5XB"], "no number of bytes"),
+        (["--bound", "0.9"], "not between 1 and 100"),
+        (["--bound", "nan"], "not between 1 and 100"),
         (["--train", "1"], "no share"),
         (["--train", "1/0"], "no share"),
     ],

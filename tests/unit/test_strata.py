@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linear_quotes import ProportionalQuotes
 from oracles.books import PlainBooks
 from oracles.strata import admits
 
@@ -42,24 +43,6 @@ P = 1 / 64
 """A promise whose multiples are exact, so that floats and fractions agree."""
 LIFETIMES_US = [0, HOUR_US // 2, HOUR_US, 6 * HOUR_US, 2 * DAY_US, 20 * DAY_US]
 POLICY = Policy(guarantee=Guarantee.STRATIFIED, clock=Clock.EXTERNAL, warm_up_us=0, table_max_age_us=10**18)
-
-
-class Quotes:
-    """A table that gives a lifetime an eviction probability in proportion to it."""
-
-    epoch, epoch_us = 1, 0
-
-    def __init__(self, certain_us: int) -> None:
-        self.certain_us = certain_us
-
-    def lifetime_us(self, flavor: str, slots: int, probability: float) -> int | None:
-        return max(0, int(probability * self.certain_us) + 1)
-
-    def probability(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
-        return min(lifetime_us / self.certain_us, 0.999)
-
-    def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
-        return None
 
 
 def make_cloud(cores: int = 8, nodes: int = 3, policy: Policy = POLICY) -> tuple[Cloud, list[Event]]:
@@ -105,7 +88,8 @@ def book_of(cloud: Cloud, lifetime_us: int, now_us: int, promise: float = P) -> 
 def test_a_random_history_is_booked_as_by_hand(seed: int) -> None:
     """Every decision's book, exactly; a rollback leaves no trace, a snapshot keeps all, and a run folds alike."""
     rng = Random(seed)
-    (cloud, log), plain, quotes = make_cloud(), PlainBooks(), Quotes(rng.choice([DAY_US, 30 * DAY_US, 3000 * DAY_US]))
+    (cloud, log), plain = make_cloud(), PlainBooks()
+    quotes = ProportionalQuotes(rng.choice([DAY_US, 30 * DAY_US, 3000 * DAY_US]))
     for event in log:
         plain.fold(event)
     reasons: set[object] = set()
@@ -136,7 +120,7 @@ def test_a_random_history_is_booked_as_by_hand(seed: int) -> None:
     assert len(reasons) > 1
 
 
-def next_events(cloud: Cloud, rng: Random, name: str, at_us: int, quotes: Quotes) -> Sequence[Event]:
+def next_events(cloud: Cloud, rng: Random, name: str, at_us: int, quotes: ProportionalQuotes) -> Sequence[Event]:
     kind, spot = rng.random(), [one for one in cloud.running.values() if one.market is Market.SPOT]
     if kind < 0.25 and cloud.running:
         return decide_stop(cloud, rng.choice(sorted(cloud.running)), at_us)
@@ -289,7 +273,7 @@ def test_the_affordable_lifetime_would_be_admitted_and_twice_the_risk_as_a_promi
     for number in range(rng.randrange(60)):
         lifetime_us, risk = rng.choice(LIFETIMES_US), rng.choice([P / 8, P, 3 * P])
         cloud.apply(started(0, f"i{number}", lifetime_us, risk))
-    quotes = Quotes(rng.choice([10, 400, 3000]) * DAY_US)
+    quotes = ProportionalQuotes(rng.choice([10, 400, 3000]) * DAY_US)
     for lifetime_us in LIFETIMES_US[1:]:
         risk = quotes.probability("c1", 9, lifetime_us)
         found = read(cloud, lifetime_us, quotes)
@@ -302,7 +286,7 @@ def test_the_affordable_lifetime_would_be_admitted_and_twice_the_risk_as_a_promi
             assert longer_us >= lifetime_us or read(cloud, longer_us, quotes).admitted_by is None
 
 
-def read(cloud: Cloud, lifetime_us: int, quotes: Quotes, promise: float = P) -> Book:
+def read(cloud: Cloud, lifetime_us: int, quotes: ProportionalQuotes, promise: float = P) -> Book:
     request = StartRequest("s", Market.SPOT, "c1", lifetime_us, promise)
     estimate = quotes.probability("c1", 9, lifetime_us) or 0.0
     return read_book(cloud, request, promise, estimate, 9, quotes, 0)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ _SECONDS = re.compile(r"\d{1,12}(?:\.\d{1,9})?", re.ASCII)
 class Job:
     """A job of a cloud's own users: `count` instances of `cores` cores each, all or none.
 
-    `name` is its number in its file. `lifetime_us` bounds how long it runs; here it runs exactly so long.
+    `name` is its number in its file. It runs for exactly `lifetime_us`.
     """
 
     name: str
@@ -38,9 +38,12 @@ class Job:
         """The cores of all its instances."""
         return self.cores * self.count
 
-    def held_us(self, bytes_per_s: int) -> int:
-        """Return how long it holds its cores away from home: its lifetime and both transfers of its data."""
-        return self.lifetime_us + -(-(self.input_bytes + self.output_bytes) * SECOND_US // bytes_per_s)
+    def held_us(self, bytes_per_s: int, bound: float = 1.0) -> int:
+        """Return how long it holds its cores away from home: its lifetime and both transfers of its data.
+
+        With a bound above 1 it declares so many times the lifetime that it has.
+        """
+        return round(self.lifetime_us * bound) + -(-(self.input_bytes + self.output_bytes) * SECOND_US // bytes_per_s)
 
     def shifted(self, by_us: int, modulo_us: int) -> Job:
         """Return the job at a later time, wrapped around at the end of a period."""

@@ -74,18 +74,18 @@ class FederatedCloud:
         return int(cluster.free[cluster.is_open, 0].sum()) - job.all_cores
 
     def ends_after(self, at_us: int) -> list[tuple[int, int]]:
-        """Return of each foreign job how long it still runs, and its cores."""
+        """Return of each foreign job how long it still runs at most, and its cores."""
         return [(one.end_us - at_us, one.cores) for one in self._hosted.values()]
 
-    def start_foreign(self, foreign_id: str, job: Job, held_us: int, risk: float) -> None:
+    def start_foreign(self, foreign_id: str, job: Job, declared_us: int, risk: float) -> None:
         """Start a job of another cloud, which fits and was admitted at a risk."""
         flavor = flavor_name(job.cores)
-        request = StartRequest(foreign_id, Market.SPOT, flavor, held_us, count=job.count)
+        request = StartRequest(foreign_id, Market.SPOT, flavor, declared_us, count=job.count)
         events = decide_start(self._cloud, request, job.start_us, None)
         assert isinstance(events[-1], InstanceStarted), "there is room for the group"
         self._record(events)
         self.book.admit(foreign_id, risk)
-        self._hosted[foreign_id] = _Hosted(job.all_cores, job.start_us + held_us)
+        self._hosted[foreign_id] = _Hosted(job.all_cores, job.start_us + declared_us)
 
     def stop_foreign(self, foreign_id: str, at_us: int) -> bool:
         """Stop a foreign job; return False if it was preempted before."""

@@ -23,7 +23,8 @@ _END, _START = 0, 1
 @dataclass(frozen=True)
 class FederationScenario:
     """A federation to evaluate. `links` (a cloud, those that it offers its jobs to, in order); `train` is the share of
-    the time, up to the last start, in which jobs run but are not counted.
+    the time, up to the last start, in which jobs run but are not counted; `bound` is how many times their lifetime jobs
+    declare to hosts.
     """
 
     nodes: Mapping[str, Sequence[Resources]]
@@ -33,6 +34,7 @@ class FederationScenario:
     sla: float = 0.05
     bytes_per_s: int = BYTES_PER_S
     train: float = 1 / 3
+    bound: float = 1.0
 
     @cached_property
     def counted_from_us(self) -> float:
@@ -152,10 +154,10 @@ class _FederationRun:
             self._tell(gone.start, gone.host, step.at_us, JobOutcome.COMPLETED, gone.risk)
 
     def _start_away(self, step: _JobStep, host: str, risk: float) -> None:
-        held_us = step.job.held_us(self.scenario.bytes_per_s)
-        self.clouds[host].start_foreign(_foreign_id(step), step.job, held_us, risk)
+        declared_us = step.job.held_us(self.scenario.bytes_per_s, self.scenario.bound)
+        self.clouds[host].start_foreign(_foreign_id(step), step.job, declared_us, risk)
         self.away[_foreign_id(step)] = _Away(step, host, risk)
-        self._ends_at(step, host, step.at_us + held_us)
+        self._ends_at(step, host, step.at_us + step.job.held_us(self.scenario.bytes_per_s))
 
     def _host_of(self, step: _JobStep) -> tuple[str, float] | None:
         """Return the first of the linked clouds that admits a job, and the risk."""
@@ -165,8 +167,8 @@ class _FederationRun:
             spare = host.spare_beside(job)
             if spare is None:
                 continue
-            held_us, ends = job.held_us(scenario.bytes_per_s), host.ends_after(job.start_us)
-            offer = Offer(job.start_us, held_us, spare, ends, scenario.sla)
+            declared_us = job.held_us(scenario.bytes_per_s, scenario.bound)
+            offer = Offer(job.start_us, declared_us, spare, host.ends_after(job.start_us), scenario.sla)
             risk = admitted_risk(scenario.rule, host.native, host.book, offer)
             if risk is not None:
                 return name, risk

@@ -305,6 +305,7 @@ def _closing(scenario: FederationScenario, command: str) -> Iterator[str]:
         ("tenure", __version__),
         ("links", links),
         ("bandwidth", f"{scenario.bytes_per_s} bytes a second"),
+        ("declared", f"{scenario.bound:g} times the lifetime"),
         ("not counted", f"the first {percent(scenario.train)} of the time"),
     ]
     yield table_html(Numbers(("setting", "value"), rows), words=2) + "</footer>"

@@ -1,0 +1,77 @@
+"""The lines of Slurm and the comments of jobs, as they are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.clusters.rules.deciding import NodeState
+from app.clusters.rules.saving import Saving, is_due, saving_of
+from app.managing.manager import _waiting
+from app.managing.slurm import _job, _seconds, _state
+
+POOLS = ("own", "spot")
+
+
+@pytest.mark.parametrize(
+    ("comment", "saving"),
+    [
+        ("checkpoint=USR1,30", Saving("USR1", 30)),
+        ("night run checkpoint=USR2,5 of Ada", Saving("USR2", 5)),
+        ("(null)", None),
+        ("checkpoint=KILL,30", None),
+        ("checkpoint=USR1,0", None),
+        ("nocheckpoint=USR1,30", None),
+        ("checkpoint=USR1,123456", None),
+    ],
+)
+def test_a_comment_says_how_a_job_saves_itself(comment: str, saving: Saving | None) -> None:
+    assert saving_of(comment) == saving
+
+
+def test_a_checkpoint_is_due_if_it_comes_before_the_next_look() -> None:
+    assert [is_due(at_s) for at_s in (None, 0.0, 29.9, 30.0)] == [False, True, True, False]
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0:05", 5), ("1:02:03", 3723), ("2-00:00:01", 172_801), ("INVALID", 0)])
+def test_times_of_slurm(text: str, seconds: float) -> None:
+    assert _seconds(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [
+        ("idle", (NodeState.IDLE, False)),
+        ("allocated*", (NodeState.BUSY, False)),
+        ("draining", (NodeState.BUSY, True)),
+        ("drained", (NodeState.BAD, False)),
+        ("down*", (NodeState.BAD, False)),
+        ("unknown", (NodeState.BAD, False)),
+    ],
+)
+def test_states_of_nodes(word: str, state: tuple[NodeState, bool]) -> None:
+    assert _state(word) == state
+
+
+def test_a_line_of_the_queue() -> None:
+    job = _job("7|PENDING|any|1|Resources||0:00|(null)|a|b", POOLS)
+    assert (job.job_id, job.pools, job.name) == ("7", POOLS, "a|b")
+    assert _job("8|RUNNING|spot|2|None|lab-spot-1|1:00|checkpoint=USR1,2|x", POOLS).pools == ("spot",)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "counts", "is_held"),
+    [
+        ("PENDING", "Resources", True, False),
+        ("PENDING", "PartitionConfig", True, False),
+        ("PENDING", "None", True, False),
+        ("PENDING", "Dependency", False, False),
+        ("PENDING", "BeginTime", False, False),
+        ("PENDING", "JobHeldUser", False, False),
+        ("PENDING", "launch failed requeued held", True, True),
+        ("RUNNING", "None", False, False),
+    ],
+)
+def test_which_jobs_wait_for_nodes(state: str, reason: str, counts: bool, is_held: bool) -> None:
+    seen = _waiting(_job(f"7|{state}|spot|1|{reason}||0:00|(null)|x", POOLS))
+    assert (seen is not None) == counts
+    assert seen is None or seen.is_held == is_held
