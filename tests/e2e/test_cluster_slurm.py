@@ -32,8 +32,9 @@ def why_not() -> str:
     if missing := missing_programs():
         return f"missing: {', '.join(missing)} (tools/lab-install)"
     try:
-        run(["ip", "netns", "add", "tenure-probe"])
-        run(["ip", "netns", "del", "tenure-probe"])
+        probe = f"tenure-probe-{os.getpid()}"  # several processes collect tests at once
+        run(["ip", "netns", "add", probe])
+        run(["ip", "netns", "del", probe])
         run(["unshare", "--uts", "--pid", "--fork", "--mount-proc", "true"])
     except ProgramFailed as error:
         return f"no namespaces here: {error}"
