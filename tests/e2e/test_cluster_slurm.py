@@ -32,8 +32,9 @@ def why_not() -> str:
     if missing := missing_programs():
         return f"missing: {', '.join(missing)} (tools/lab-install)"
     try:
-        run(["ip", "netns", "add", "tenure-probe"])
-        run(["ip", "netns", "del", "tenure-probe"])
+        probe = f"tenure-probe-{os.getpid()}"  # several processes collect tests at once
+        run(["ip", "netns", "add", probe])
+        run(["ip", "netns", "del", probe])
         run(["unshare", "--uts", "--pid", "--fork", "--mount-proc", "true"])
     except ProgramFailed as error:
         return f"no namespaces here: {error}"
@@ -307,3 +308,25 @@ def test_what_a_person_asks_is_answered(lab: Lab) -> None:
     assert f"node_bought node={row['nodes']} why=job {job} waits" in told
     lab.ask("scancel", job)
     lab.wait_until_empty()
+
+
+def test_the_cluster_to_play_with_runs_a_job_and_leaves_nothing_behind() -> None:
+    """It is all that `make cluster` calls."""
+    folder = Path(tempfile.mkdtemp(prefix="tenure-try-"))
+    folder.chmod(0o755)
+    program = Path(__file__).parents[2] / "tools/try-cluster"
+    environment = os.environ | {"CLUSTER_DIR": str(folder), "CLUSTER_PORT": str(free_port())}
+    with (folder / "told").open("w") as told:
+        playing = subprocess.Popen([program], env=environment, stdout=told, stderr=told, start_new_session=True)
+    try:
+        wait(lambda: "managing try" in (folder / "told").read_text() or playing.poll() is not None, 240)
+        slurm = {"SLURM_CONF": str(folder / "slurm/slurm.conf")}
+        run(["sbatch", "-o", f"{folder}/out", "--wrap", "hostname; echo done"], slurm, 30)
+        wait(lambda: (folder / "out").exists() and (folder / "out").read_text().endswith("done\n"), 60)
+        assert (folder / "out").read_text().startswith("try-spot-")
+    finally:
+        os.killpg(playing.pid, signal.SIGINT)
+        playing.wait(120)
+    assert not [*Path("/run/netns").glob("try-*")], (folder / "told").read_text()
+    assert "try is gone" in (folder / "told").read_text()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx2
 import psutil
 import pytest
-from processes import HEADERS, TOKEN, Process, tenure_json
+from processes import HEADERS, TOKEN, Process, tenure
 from receivers import Receiver
 
 CLOUD = "/v1/clouds/followed"
@@ -139,7 +139,9 @@ def test_a_worker_that_is_killed_in_the_middle_loses_nothing(directory: Path) ->
         return 503 if tries[name] == 1 and random.Random(name).random() < 0.1 else 204
 
     with Receiver(answer) as receiver:
-        made = tenure_json("webhook", "create", receiver.url, "--after-seq", "0", *common(service))
+        made = json.loads(
+            tenure("webhook", "create", receiver.url, "--after-seq", "0", *common(service), "--json").stdout
+        )
         webhook, receiver.secret = str(made["id"]), str(made["secret"])
         writer = Writer([service], pause_s=0.5)
         writer.thread.start()
@@ -160,5 +162,5 @@ def test_a_worker_that_is_killed_in_the_middle_loses_nothing(directory: Path) ->
     for lane in (urgent, {event["seq"] for event in log} - urgent):
         assert [seq for seq in receiver.seqs() if seq in lane] == sorted(lane)
     assert len({one.webhook_id for one in receiver.taken}) == len(log)
-    assert tenure_json("webhook", "show", webhook, *common(service))["dead_count"] == 0
+    assert json.loads(tenure("webhook", "show", webhook, *common(service), "--json").stdout)["dead_count"] == 0
     assert service.interrupt() == 0

@@ -26,6 +26,7 @@ from app.domain.events import (
     NodeAdded,
     Recorded,
 )
+from app.domain.events.formats import LOG_FORMAT
 from app.domain.times import HOUR_US, SECOND_US
 from app.domain.values import (
     Basis,
@@ -145,6 +146,7 @@ def noticed() -> list[Event]:
 async def give_notice(url: str) -> None:
     """Write the log of such a cloud."""
     database = Database(url)
+    database.newer.log_format = LOG_FORMAT
     recorded = [Recorded(seq, event) for seq, event in enumerate(noticed(), 1)]
     cloud_id = await Clouds(database).create("noticed", recorded[0])
     await EventLog(database).append(cloud_id, recorded[1:])
