@@ -16,7 +16,7 @@ from app.admission.budget import EXPOSED_SHARE, bearable, unseen_at_most
 from app.admission.floor import floor_above, windows_of
 from app.admission.quota import REFUSALS, exceeded_by_extension
 from app.admission.quote import Quotes
-from app.admission.strata import admitting_line, longest_us, most_risk, weighed
+from app.admission.strata import admitting_line, longest_us, most_bearable, weighed
 from app.domain.budgets import Book, Budget, BudgetUnit
 from app.domain.errors import ExtensionNotLonger, ExtensionOfEnded, ExtensionOfOnDemand, ExtensionTooLate
 from app.domain.events import ExtensionDecision, ExtensionRejected, InstanceExtended, Recorded
@@ -178,10 +178,10 @@ def _read_book(cloud: Cloud, running: Running, figures: _Figures, quotes: Quotes
     if book.unit is BudgetUnit.CORE_HOURS:
 
         def admits(rest_us: int, risk: float) -> bool:
-            return admitting_line(weighed(book, cores, age_us + rest_us), risk, promised) is not None
+            return risk <= most_bearable(weighed(book, cores, age_us + rest_us), promised)
 
         return replace(book, affordable_us=_longest_us(running, figures, quotes, admits, at_us))
-    return replace(book, affordable_us=_certified_us(running, figures, quotes, most_risk(book, promised), at_us))
+    return replace(book, affordable_us=_certified_us(running, figures, quotes, promised, at_us))
 
 
 def _read_budget(cloud: Cloud, running: Running, figures: _Figures, quotes: Quotes, at_us: int) -> Budget:

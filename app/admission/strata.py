@@ -92,21 +92,23 @@ def read_book(
     line = admitting_line(own, estimate, probability)
     if line is not None:
         return replace(own, admitted_by=line)
-    books = [*shorter, own]
-    if own.unit is BudgetUnit.CORE_HOURS:
+    if own.unit is BudgetUnit.INSTANCES:
+        within_us = quotes.lifetime_us(request.flavor, slots, probability) or 0
+        return replace(own, affordable_us=max(min(within_us, lifetime_us) - 1, 0))
 
-        def admits(book: Book, shorter_us: int) -> bool:
-            risk = quotes.probability(request.flavor, slots, shorter_us)
-            return risk is not None and bool(admitting_line(weighed(book, cores, shorter_us), risk, probability))
+    def bears(book: Book, shorter_us: int) -> bool:
+        risk = quotes.probability(request.flavor, slots, shorter_us)
+        return risk is not None and risk <= most_bearable(weighed(book, cores, shorter_us), probability)
 
-        return replace(own, affordable_us=_longest_by_weight_us(books, lifetime_us, admits))
-    certified_us = [quotes.lifetime_us(request.flavor, slots, most_risk(book, probability)) or 0 for book in books]
-    return replace(books[-1], affordable_us=_affordable_us(books, certified_us, lifetime_us))
+    return replace(own, affordable_us=_longest_by_weight_us([*shorter, own], lifetime_us, bears))
 
 
-def most_risk(book: Book, probability: float) -> float:
-    """Return the highest risk that one of the lines admits now."""
-    return max(line.risk for line in lines_of(book, probability) if line.admits(line.risk, book))
+def most_bearable(book: Book, probability: float) -> float:
+    """Return the risk that is admitted whatever the book has left.
+
+    What is proposed in place of a refused start goes by it: nobody is offered more risk than was promised.
+    """
+    return lines_of(book, probability)[1].risk
 
 
 def longest_us(low_us: int, high_us: int, admits: Callable[[int], bool]) -> int | None:
@@ -124,26 +126,14 @@ def longest_us(low_us: int, high_us: int, admits: Callable[[int], bool]) -> int 
     return low_us
 
 
-def _longest_by_weight_us(books: Sequence[Book], lifetime_us: int, admits: Callable[[Book, int], bool]) -> int:
-    """Return the longest lifetime that would be admitted in place of one that is too long; 0 if there is none.
+def _longest_by_weight_us(books: Sequence[Book], lifetime_us: int, bears: Callable[[Book, int], bool]) -> int:
+    """Return the longest lifetime that a book bears in place of one that is too long; 0 if there is none.
 
-    A shorter one weighs less, so what a book pays for depends on the lifetime itself.
+    A shorter one weighs less, so what a book bears depends on the lifetime itself.
     """
     for book in reversed(books):
         most_us = min(lifetime_us, book.below_us or lifetime_us) - 1
-        found = longest_us(book.from_us, most_us, partial(admits, book))
+        found = longest_us(book.from_us, most_us, partial(bears, book))
         if found is not None:
             return found
-    return 0
-
-
-def _affordable_us(books: Sequence[Book], certified_us: Sequence[int], lifetime_us: int) -> int:
-    """Return the longest lifetime that would be admitted in place of one that is too long; 0 if there is none.
-
-    `certified_us`: for each book, the lifetime below which the forecast's estimate is within what the book admits.
-    """
-    for book, below_us in zip(reversed(books), reversed(certified_us), strict=True):
-        longest_us = min(below_us, lifetime_us, book.below_us or lifetime_us) - 1
-        if longest_us >= book.from_us:
-            return longest_us
     return 0

@@ -60,9 +60,9 @@ class Book:
 
     It holds lifetimes from `from_us` on that are shorter than `below_us` (None: any). `earned`: what its starts have
     earned; `evicted`: the evictions that it has had; `committed`: the risks of those that run, by the share of their
-    lifetime that is left; `risky`: how many of these risk more than half of the promise. Of the start that it was read
-    for, `admitted_by` is the line that admits it, None if none does, and `affordable_us` the longest lifetime that
-    could be admitted, if the declared one cannot.
+    lifetime that is left; `risky`: how many that run in the stratum, whatever was promised to them, risk more than half
+    of that. Of the start that it was read for, `admitted_by` is the line that admits it, None if none does, and
+    `affordable_us` the longest lifetime within the promise, if the declared one cannot be admitted.
 
     A book that counts core-hours has the last four: those that the start declares (None if it was read for none), the
     mean of all that were entered, those evicted, and those of the risky ones. `earned` and `committed` are core-hours

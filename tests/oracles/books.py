@@ -99,12 +99,23 @@ class PlainBooks:
         stratum = sum(lifetime_us >= one for one in self.boundaries_us)
         return self.books.setdefault((probability, stratum), PlainBook())
 
+    def risky_hours(self, lifetime_us: int, now_us: int) -> list[float]:
+        """The core-hours of those in the lifetime's stratum that bear more than half of what they were promised."""
+        stratum = sum(lifetime_us >= one for one in self.boundaries_us)
+        return [
+            one.hours
+            for (probability, at), book in self.books.items()
+            if at == stratum
+            for one in book.running.values()
+            if one.left_at(now_us) > probability / 2
+        ]
+
     def standing(self, probability: float, lifetime_us: int, now_us: int) -> Sequence[float]:
         """Earned, evicted, committed and the number of risky ones, of the book that a start would be entered in."""
         book = self.book(probability, lifetime_us)
         charges = [one.left_at(now_us) for one in book.running.values()]
         committed = sum(floor(one * PARTS) for one in charges) / PARTS
-        return book.earned, book.evicted, committed, sum(one > probability / 2 for one in charges)
+        return book.earned, book.evicted, committed, len(self.risky_hours(lifetime_us, now_us))
 
     def hours_standing(self, probability: float, lifetime_us: int, now_us: int) -> Sequence[float | None]:
         """Of the same book, in core-hours: earned, committed; the mean entered; those evicted, and of risky ones."""
@@ -113,6 +124,6 @@ class PlainBooks:
             total += hours
         lefts = [(one.left_at(now_us), one.hours) for one in book.running.values()]
         committed = sum(floor(left * hours * HOUR_PARTS) for left, hours in lefts) / HOUR_PARTS
-        risky = sum(floor(hours * HOUR_PARTS) for left, hours in lefts if left > probability / 2) / HOUR_PARTS
+        risky = sum(floor(hours * HOUR_PARTS) for hours in self.risky_hours(lifetime_us, now_us)) / HOUR_PARTS
         mean = total / len(book.entered) if book.entered else 0.0
         return book.earned_hours, committed, mean, book.evicted_hours, risky

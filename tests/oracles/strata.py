@@ -18,23 +18,23 @@ def band(lifetime_us: int) -> int:
 
 def admits(log: Sequence[Event], now_us: int, lifetime_us: int, risk: float, promise: float) -> bool:
     """Return True if one of the three lines admits the start."""
-    own = [
+    entered = [
         event
         for event in log
         if isinstance(event, InstanceStarted) and event.market is Market.SPOT and event.basis is not None
-        if event.basis.probability == promise and band(event.lifetime_us or 0) == band(lifetime_us)
+        if event.basis.probability is not None and band(event.lifetime_us or 0) == band(lifetime_us)
     ]
     p, r = Fraction(promise), Fraction(risk)
-    risks = {event.instance_id: Fraction((event.basis and event.basis.estimated_probability) or 0) for event in own}
     ends = {e.instance_id: e for e in log if isinstance(e, InstanceStopped | InstanceEvicted)}
-    left = Fraction(0)
-    risky = 0
-    for event in own:
-        risk_then, length = risks[event.instance_id], event.lifetime_us or 0
-        left += min(p, 4 * risk_then)
-        end = ends.get(event.instance_id)
-        if isinstance(end, InstanceEvicted) and end.reason is not EvictionReason.DRILL:
-            left -= end.at_us <= event.at_us + length
+    left, risky = Fraction(0), 0
+    for event in entered:
+        own = Fraction((event.basis and event.basis.probability) or 0)
+        risk_then = Fraction((event.basis and event.basis.estimated_probability) or 0)
+        end, length = ends.get(event.instance_id), event.lifetime_us or 0
+        if own == p:
+            left += min(p, 4 * risk_then)
+            if isinstance(end, InstanceEvicted) and end.reason is not EvictionReason.DRILL:
+                left -= end.at_us <= event.at_us + length
         if end is None and event.at_us + length > now_us:
-            risky += risk_then * Fraction(event.at_us + length - now_us, length) > p / 2
+            risky += risk_then * Fraction(event.at_us + length - now_us, length) > own / 2
     return r <= p or (r <= 3 * p and left >= 0 and risky + 1 <= max(5, left // 1))

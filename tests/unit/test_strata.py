@@ -170,7 +170,20 @@ def test_a_stratum_does_not_pay_for_another() -> None:
     apply_all(cloud, [started(0, f"i{number}", HOUR_US // 2, P) for number in range(100)])
     assert book_of(cloud, HOUR_US // 2, 0).left == pytest.approx(100 * P)
     for other in (book_of(cloud, DAY_US, 0), book_of(cloud, HOUR_US // 2, 0, 2 * P)):
-        assert (other.earned, other.evicted, other.committed, other.risky) == (0, 0, 0, 0)
+        assert (other.earned, other.evicted, other.committed) == (0, 0, 0)
+
+
+def test_a_promise_of_its_own_finds_no_book_without_risky_ones() -> None:
+    """Promises that differ in the last digit share the limit on risky instances of their stratum."""
+    cloud, _ = make_cloud(800)
+    promises = [P + number * 1e-9 for number in range(6)]
+    for number, promise in enumerate(promises):
+        book = book_of(cloud, DAY_US, 0, promise)
+        assert book.risky == number
+        assert (admitting_line(book, 2 * promise, promise) is AdmittedBy.PAID) == (number < 5)
+        cloud.apply(started(0, f"i{number}", DAY_US, 2 * promise, promise))
+    assert [books[2].risky for books in cloud.books_now(promises, 0)()] == [6] * 6
+    assert book_of(cloud, HOUR_US, 0).risky == 0
 
 
 def test_only_an_eviction_in_time_costs() -> None:
@@ -267,7 +280,9 @@ def test_each_line(book: Book, risk: float, line: AdmittedBy | None) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_affordable_lifetime_would_be_admitted_and_twice_the_risk_as_a_promise(seed: int) -> None:
+def test_the_affordable_lifetime_is_within_the_promise_and_the_risk_itself_is_a_promise_that_would_do(
+    seed: int,
+) -> None:
     rng = Random(seed)
     cloud, _ = make_cloud(800)
     for number in range(rng.randrange(60)):
@@ -280,10 +295,10 @@ def test_the_affordable_lifetime_would_be_admitted_and_twice_the_risk_as_a_promi
         if found.admitted_by is None:
             assert found.affordable_us is not None
             if found.affordable_us:
-                assert read(cloud, found.affordable_us, quotes).admitted_by is not None
-            assert read(cloud, lifetime_us, quotes, promise=2 * (risk or 0)).admitted_by is AdmittedBy.SMALL
+                assert read(cloud, found.affordable_us, quotes).admitted_by in {AdmittedBy.SMALL, AdmittedBy.WITHIN}
+            assert read(cloud, lifetime_us, quotes, promise=risk or 0).admitted_by is AdmittedBy.WITHIN
             longer_us = found.affordable_us + HOUR_US // 60
-            assert longer_us >= lifetime_us or read(cloud, longer_us, quotes).admitted_by is None
+            assert longer_us >= lifetime_us or (quotes.probability("c1", 9, longer_us) or 0) > P
 
 
 def read(cloud: Cloud, lifetime_us: int, quotes: ProportionalQuotes, promise: float = P) -> Book:

@@ -7,11 +7,13 @@ another unit, the books begin anew, with what runs then.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from operator import add
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.domain.budgets import Book, BudgetUnit
 from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, InstanceStopped, PolicyChanged
@@ -61,21 +63,26 @@ class Books:
 
     def of(self, probability: float, now_us: int) -> list[Book]:
         """Return the books of a promise, those of the shortest lifetimes first; see engine.books."""
-        policy, accounts, promises = self._head.policy, self._accounts_of(probability), np.array([probability])
+        policy, promises, places = self._head.policy, *self._promises([probability])
         by_core_hours = policy.budget is BudgetUnit.CORE_HOURS
         borne = self._instances.rows.borne(promises, policy.strata_us, now_us, by_core_hours=by_core_hours)
-        return _books(policy, accounts, *(of_promises[0] for of_promises in borne))
+        return _books_of(policy, [self._accounts_of(probability)], places, *borne)[0]
 
     def now(self, probabilities: Sequence[float], now_us: int) -> Callable[[], list[list[Book]]]:
         """Return a function that returns the books of each promise as they are now, on any thread.
 
         `probabilities` rise.
         """
-        policy, promises = self._head.policy, np.array(probabilities)
+        policy, promises, places = self._head.policy, *self._promises(probabilities)
         accounts = [self._accounts_of(probability) for probability in probabilities]
         by_core_hours = policy.budget is BudgetUnit.CORE_HOURS
         borne = self._instances.rows.borne_now(promises, policy.strata_us, now_us, by_core_hours=by_core_hours)
-        return lambda: [_books(policy, *one) for one in zip(accounts, *borne(), strict=True)]
+        return lambda: _books_of(policy, accounts, places, *borne())
+
+    def _promises(self, probabilities: Sequence[float]) -> tuple[NDArray[np.float64], list[int]]:
+        """Return all promises that have an account or are among these, rising, and the places of these."""
+        known = sorted({probability for probability, _ in self._accounts}.union(probabilities))
+        return np.array(known), [bisect_left(known, probability) for probability in probabilities]
 
     def _accounts_of(self, probability: float) -> list[BookAccount]:
         count = len(self._head.policy.strata_us) + 1
@@ -200,6 +207,25 @@ def _given_back(running: Running, at_us: int, weight: float | None) -> BookAccou
         return None
     less = min(promised, EARNING * running.borne(at_us)) - min(promised, EARNING * whole)
     return BookAccount(less if weight is None else weight * less)
+
+
+def _books_of(
+    policy: Policy,
+    accounts: Sequence[Sequence[BookAccount]],
+    places: Sequence[int],
+    committed: Ints,
+    risky: Ints,
+    risky_parts: Ints,
+) -> list[list[Book]]:
+    """Join the accounts of promises, at these places among all (C), with what their running instances bear (C, K + 1).
+
+    The risky ones of a stratum count together, whatever was promised to them: else a start with a promise of its own
+    would find a book without any.
+    """
+    all_risky, all_parts = risky.sum(axis=0), risky_parts.sum(axis=0)
+    return [
+        _books(policy, own, committed[place], all_risky, all_parts) for own, place in zip(accounts, places, strict=True)
+    ]
 
 
 def _books(

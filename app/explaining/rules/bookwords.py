@@ -13,7 +13,7 @@ from app.domain.values import Basis
 _ADMITTED = {
     AdmittedBy.SMALL: "at most half of what was promised, which is admitted whatever the book has left",
     AdmittedBy.WITHIN: "within what was promised",
-    AdmittedBy.PAID: "more than was promised, and what the book had earned paid for it",
+    AdmittedBy.PAID: "more than was promised, which a book that is not in debt bears beside few risky instances",
 }
 
 
@@ -46,7 +46,7 @@ def _reason(line: AdmittingLine, risk: float, book: Book) -> str:
         return {
             AdmittedBy.SMALL: f"A small risk is {most} at most",
             AdmittedBy.WITHIN: f"what is within the promise is {most} at most",
-            AdmittedBy.PAID: f"the book paid for {most} at most",
+            AdmittedBy.PAID: f"the book bears {most} at most",
         }[line.name]
     if book.unit is BudgetUnit.INSTANCES:
         return f"beyond the promise {line.most_risky} risky instances may run, and {book.risky} ran already"

@@ -6,7 +6,7 @@ This is written anew from docs/forecast.md, *Honest within strata*, and shares n
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from math import floor
@@ -101,14 +101,17 @@ def check_book(
 ) -> None:
     """Check the figures of a recorded book, and the line that it says admits the start.
 
-    `running`: starts as they stand in books, with their core-hours; `asked_hours`: those of this decision.
+    `running`: starts as they stand in books, with their core-hours; `asked_hours`: those of this decision. Until
+    decision 166 the risky ones of the same promise counted alone.
     """
     span, lifetime_us = (book.from_us, book.below_us), row.lifetime_us or 0
     require(row, Rule.SLA, holds(span, lifetime_us), f"its book holds other lifetimes than {lifetime_us / 1e6:g} s")
     require(row, Rule.SLA, strata_us in {None, span}, f"its book is of {span}, but the strata make it {strata_us}")
     sums, there = entered.of(span), [one for one in running if holds(span, one[0].lifetime_us or 0)]
-    shares = [(borne(one, row.at_us), hours) for one, hours in there]
-    risky = [hours for share, hours in shares if share > (row.probability or 0.0) / 2]
+    shares = [(borne(one, row.at_us), hours) for one, hours in there if one.probability == row.probability]
+    risky = _risky(there, row.at_us)
+    if book.risky != len(risky):
+        risky = _risky([one for one in there if one[0].probability == row.probability], row.at_us)
     earned, evicted = sums.earned, sums.evicted
     committed = sum(floor(share * PARTS) for share, _ in shares) / PARTS
     if book.evicted_core_hours is not None:
@@ -128,6 +131,11 @@ def check_book(
     line, *before = _lines(book, risk or 0.0, row.probability or 0.0)
     is_line = book.admitted_by in {line, *before}
     require(row, Rule.SLA, is_line, f"it says {book.admitted_by} admits it, but {line} does")
+
+
+def _risky(there: Sequence[tuple[LogRow, float]], now_us: int) -> list[float]:
+    """Return the core-hours of those that bear more than half of what they were promised."""
+    return [hours for one, hours in there if borne(one, now_us) > (one.probability or 0.0) / 2]
 
 
 def span_at(strata_us: tuple[int, ...], lifetime_us: int) -> StratumSpan:

@@ -11,6 +11,7 @@ from app.workbench.audit.wanted import check_automatic
 from app.workbench.audit.world import (
     AuditedInstance,
     World,
+    booked,
     booked_with,
     class_counts,
     class_hours,
@@ -96,7 +97,7 @@ def _check_asked(world: World, row: LogRow) -> tuple[AuditedInstance, int]:
         _check_budget(world, row, row.probability, row.budget)
     if row.book is not None and row.probability is not None:
         lifetime_us = instance.in_book.lifetime_us or 0
-        running = booked_with(world, row.probability)
+        running = booked(world)
         span = None if world.strata_us is None else span_at(world.strata_us, lifetime_us)
         entered = world.entered.setdefault(row.probability, Entered())
         asked = hours_of(start, row.lifetime_us)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.domain.budgets import Budget
 from app.workbench.audit.books import Entered, check_book, hours_of, span_at
 from app.workbench.audit.findings import Rule, require
-from app.workbench.audit.world import World, booked_with, class_counts, class_hours, count_slots
+from app.workbench.audit.world import World, booked, booked_with, class_counts, class_hours, count_slots
 from app.workbench.logcsv import LogRow
 
 
@@ -28,7 +28,7 @@ def check_quote(world: World, row: LogRow) -> None:
     if row.budget is not None and row.probability is not None:
         _check_budget(world, row, row.probability, row.budget)
     if row.book is not None and row.probability is not None:
-        running = booked_with(world, row.probability)
+        running = booked(world)
         span = None if world.strata_us is None else span_at(world.strata_us, row.lifetime_us or 0)
         entered, asked = world.entered.setdefault(row.probability, Entered()), hours_of(row, row.lifetime_us)
         check_book(row, row.book, entered, running, span, asked)

@@ -194,6 +194,13 @@ def booked_with(world: World, probability: float) -> Iterator[tuple[LogRow, floa
             yield one.in_book, hours_of(one.row, one.row.lifetime_us)
 
 
+def booked(world: World) -> Iterator[tuple[LogRow, float]]:
+    """Yield the running spot instances that stand in a book, with their core-hours."""
+    for one in world.running.values():
+        if one.is_spot and one.row.probability is not None and one.row.estimated_probability is not None:
+            yield one.in_book, hours_of(one.row, one.row.lifetime_us)
+
+
 def follow_strata(world: World, row: LogRow) -> None:
     """Begin the books anew if the policy brings other strata or another unit: with what runs, the oldest first."""
     before, world.strata_us, world.unit = (world.strata_us, world.unit), row.strata_us, row.unit

@@ -67,7 +67,9 @@ class BookAnswer(Answer, kw_only=True):
     committed: Annotated[
         float, Meta(description="The risks of its running instances, by the share of their lifetime that is left.")
     ]
-    risky: Annotated[int, Meta(description="How many of these risk more than half of the promise.")]
+    risky: Annotated[
+        int, Meta(description="How many that run in the stratum, under any promise, risk more than half of it.")
+    ]
     admitted_by: Annotated[LineWord | None, Meta(description="The line that admits the start; null: none does.")]
     affordable_lifetime_s: Annotated[
         Seconds | None, Meta(description="For a rejected start, the longest lifetime that would be admitted.")

@@ -119,7 +119,9 @@ class ClassBookAnswer(Answer, kw_only=True):
     committed: Annotated[
         float, Meta(description="The risks of its running instances, by the share of their lifetime that is left.")
     ]
-    risky: Annotated[int, Meta(description="How many of these risk more than half of the promise.")]
+    risky: Annotated[
+        int, Meta(description="How many that run in the stratum, under any promise, risk more than half of it.")
+    ]
     unit: Annotated[
         BudgetUnitWord, Meta(description="What `earned`, `left` and `committed` count: evictions, or core-hours.")
     ] = "instances"
