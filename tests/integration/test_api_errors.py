@@ -790,7 +790,13 @@ def test_every_error_of_the_table_is_provoked_here() -> None:
     provoked = {bad.error for bad in BAD}
     source = inspect.getsource(inspect.getmodule(check)) + "".join(
         Path(__file__).with_name(name).read_text()
-        for name in ("test_api_limits.py", "test_api_bounds.py", "test_waiting_for_tables.py")
+        for name in (
+            "test_api_limits.py",
+            "test_api_bounds.py",
+            "test_waiting_for_tables.py",
+            "test_calibrated.py",
+            "test_venues.py",
+        )
     )
     for error in set(PROBLEMS) - provoked:
         assert f"errors.{error.__name__})" in source

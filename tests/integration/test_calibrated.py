@@ -8,8 +8,10 @@ import anyio
 import httpx2
 import pytest
 from api_service import TOKEN, Service
+from test_api_errors import check
 
 from app.admission.decide import decide_start
+from app.domain import errors
 from app.domain.events.wire import of_wire
 from app.domain.requests import StartRequest
 from app.domain.values import Forecast, Market
@@ -175,8 +177,7 @@ def test_advice_is_refused_for_what_is_never_evicted(client: httpx2.Client) -> N
     post(client, f"{PATH}/instances", {"id": "safe", "market": "on_demand", "flavor": "c1", "at": at(23.5)})
     for name, why in (("safe", "on-demand"), ("busy-0-0", "does not run")):
         refused = client.get(f"{PATH}/instances/{name}/checkpoint-advice", params={"pause_s": "30"})
-        assert refused.status_code == 409
-        assert refused.json()["errors"][0]["code"] == "preemptible.checkpoint_advice.impossible"
+        check(refused, errors.AdviceImpossible)
         assert why in refused.json()["errors"][0]["detail"]
     unknown = client.get(f"{PATH}/instances/nobody/checkpoint-advice", params={"pause_s": "30"})
     assert unknown.json()["errors"][0]["code"] == "preemptible.instance.not_found"

@@ -45,6 +45,7 @@ PLAIN = {
     "show_node",
     "show_run",
     "show_token",
+    "show_venue",
     "show_webhook",
     "start_instance",
     "stop_instance",

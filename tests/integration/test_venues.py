@@ -12,7 +12,9 @@ import httpx2
 import numpy as np
 import pytest
 from api_service import Service
+from test_api_errors import check
 
+from app.domain import errors
 from app.domain.inputs import InputError
 from app.domain.times import DAY_US, HOUR_US, from_rfc3339, rfc3339
 from app.platform.database.database import Database
@@ -171,19 +173,17 @@ def test_old_short_and_missing_prices_are_said(service: Service) -> None:
     put(service, "young", lines("a", 10) + lines("b", 1)[:20])
     client = service.client
     path = "/v1/venues/young/quotes"
-    for query, status, code in (
-        ({"lifetime_s": 3600}, 409, "preemptible.prices.stale"),
-        ({"lifetime_s": 3600, "at": "2015-04-01T00:00:00Z"}, 409, "preemptible.history.too_short"),
-        ({"lifetime_s": 3600, "probability": 1}, 400, "preemptible.field.invalid"),
-        ({"at": "2015-04-01T00:00:00Z"}, 400, "preemptible.field.missing"),
-    ):
+    long_ago = "2015-04-01T00:00:00Z"
+    check(client.get(path, params={"lifetime_s": 3600}), errors.PricesStale)
+    check(client.get(path, params={"lifetime_s": 3600, "at": long_ago}), errors.HistoryTooShort)
+    for query, code in (({"lifetime_s": 3600, "probability": 1}, "invalid"), ({"at": long_ago}, "missing")):
         answer = client.get(path, params=query)
-        assert (answer.status_code, answer.json()["errors"][0]["code"]) == (status, code)
+        assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, f"preemptible.field.{code}")
     found = {one["zone"]: one for one in quotes(client, "young")["quotes"]}
     assert found["us-east-1b"]["why_not"] == "price_unknown"
     early = rfc3339(BEGIN_US + 6 * HOUR_US)
     assert {one["why_not"] for one in quotes(client, "young", at=early)["quotes"]} == {"history_too_short"}
-    assert client.get("/v1/venues/nowhere").status_code == 404
+    check(client.get("/v1/venues/nowhere"), errors.VenueNotFound)
     assert client.get(path, params={"lifetime_s": 0}).status_code == 400
     assert all(one["bid"] is None for one in quotes(client, "young", lifetime_s=3600 * 24 * 365)["quotes"])
 
