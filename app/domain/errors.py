@@ -59,6 +59,10 @@ class VenueNotFound(NotFound):
     """No venue of that name."""
 
 
+class ClusterNotFound(NotFound):
+    """No cluster of that name."""
+
+
 class HandoverNotFound(NotFound):
     """No eviction of that instance was ever decided in the cloud."""
 
@@ -157,6 +161,10 @@ class TooManyEvictions(Conflict):
 
 class TooManyQuotas(Conflict):
     """The largest number of owners of the cloud have quotas of their own."""
+
+
+class TooManyClusters(Conflict):
+    """The service keeps the largest number of clusters allowed; delete some."""
 
 
 class TooManyNodes(Conflict):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.clusters import http as clusters
-from app.clusters.wire import AdviceQuery
+from app.clusters.http import advice
+from app.clusters.wire.advice import AdviceQuery
 from app.domain import errors
 from app.domain.values import Role
 from app.explaining import http as decisions
@@ -21,6 +21,7 @@ from app.observing.http import metrics, service
 from app.platform.http import errors as api_errors
 from app.platform.http.page_forms import NumberedPageQuery, PageQuery
 from app.platform.http.serving import Served
+from app.processes.cluster_endpoints import CLUSTER_METRICS, CLUSTERS
 from app.processes.venue_endpoints import VENUES
 from app.scheduling.http import clouds, instances, nodes, owners
 from app.scheduling.wire import clouds as cloud_wire
@@ -50,6 +51,7 @@ _SPOT = {"id": "i-2", "market": "spot", "flavor": "small", "lifetime_s": 3600, "
 METRICS = (
     Served(endpoints.PROCESS_METRICS, metrics.read_process_metrics, role=Role.READER),
     Served(endpoints.CLOUD_METRICS, metrics.read_cloud_metrics, role=Role.READER),
+    CLUSTER_METRICS,
 )
 _HEALTH = Served(endpoints.HEALTH, service.check_health, role=None, may_say_no=True)
 WORKERS = (_HEALTH, METRICS[0])
@@ -130,7 +132,7 @@ ENDPOINTS = (
     ),
     Served(
         endpoints.CHECKPOINT_ADVICE,
-        clusters.advise_checkpoint,
+        advice.advise_checkpoint,
         role=Role.READER,
         query=AdviceQuery,
         errors=(errors.TableNotFound, errors.AdviceImpossible),
@@ -354,6 +356,7 @@ ENDPOINTS = (
         example={"seqs": [7]},
     ),
     *VENUES,
+    *CLUSTERS,
     Served(
         endpoints.CREATE_TOKEN,
         tokens.create_token,

@@ -12,6 +12,9 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from app.clusters.costing import ClusterCosts
+from app.clusters.keeping import ClusterKeeper
+from app.clusters.store.clusters import ClusterStore
 from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import warm_up
@@ -189,7 +192,9 @@ async def open_services(
                 page_watch = PageWatch(clouds, Pulses(database), heads, watch)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
                 venues = VenueReads(VenuePriceStore(database), clock.now_us)
-                others = observing, tokens, feed, webhooks, page_watch, history, venues
+                clusters = ClusterKeeper(ClusterStore(database), clouds, clock.now_us)
+                costs = ClusterCosts(clouds, log, scheduler)
+                others = observing, tokens, feed, webhooks, page_watch, history, venues, clusters, costs
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             await scheduler.close()

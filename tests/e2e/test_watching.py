@@ -117,7 +117,12 @@ def test_a_worker_tells_of_itself(processes: list[Process]) -> None:
 def test_every_metric_that_rules_and_dashboard_read_is_told(processes: list[Process]) -> None:
     """And by the labels that they read it by, wherever there is a sample."""
     told: dict[str, set[str]] = {}
-    for process, path in ((processes[0], "/metrics"), (processes[0], "/metrics/clouds"), (processes[2], "/metrics")):
+    for process, path in (
+        (processes[0], "/metrics"),
+        (processes[0], "/metrics/clouds"),
+        (processes[0], "/metrics/clusters"),
+        (processes[2], "/metrics"),
+    ):
         text = httpx2.get(f"{process.url}{path}", headers=HEADERS, timeout=WAIT_S).text
         for family in text_string_to_metric_families(text):
             for name in (family.name, *SUFFIXES.get(family.type, ())):
@@ -147,7 +152,7 @@ def test_a_prometheus_scrapes_it_and_answers_the_dashboard(processes: list[Proce
     make_promises(processes[0], tmp_path)
     with prometheus(processes, tmp_path) as api:
         up = {sample["metric"]["job"]: sample["value"][1] for sample in query(api, "up")}
-        assert up == {"tenure": "1", "tenure-clouds": "1", "tenure-worker": "1"}
+        assert up == {"tenure": "1", "tenure-clouds": "1", "tenure-clusters": "1", "tenure-worker": "1"}
         told = 'tenure_cloud_estimate_log_loss{cloud="promised"}'
         wait_until(lambda: bool(query(api, told)), tmp_path / "prometheus.log")
         empty = {place for place, expression in dashboard() if not query(api, filled(expression))}

@@ -44,6 +44,8 @@ ARGUMENTS: dict[str, Any] = {
     "role": Role.READER, "run": 1, "slots": 2, "status": "running", "token": "7",
     "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
     "pause_s": 60.0, "write_s": 30.0, "restore_s": 45.0, "at_risk_s": 1.5, "loss_every_s": 7200.0,
+    "cluster": "lab", "pools": [{"name": "spot", "cloud": "north", "flavor": "small"}], "max_nodes": 4, "stage": "busy",
+    "events": [], "loop_s": 0.1, "orphan_count": 0,
     "venue": "aws-east", "instance_type": "c3.xlarge", "zone": "us-east-1a", "probability": 0.95,
 }  # fmt: skip
 """An argument for every parameter of every method, by its name."""

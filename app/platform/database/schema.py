@@ -292,3 +292,31 @@ price_gap = Table(
     Column("from_us", BigInteger, primary_key=True, autoincrement=False),
     Column("to_us", BigInteger, nullable=False),
 )
+
+cluster = Table(
+    "cluster",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("spec", JSONB, nullable=False),
+    Column("version", Integer, nullable=False, server_default="1"),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("changed_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("last_seq", BigInteger, nullable=False, server_default="0"),
+    Column("reported_at", DateTime(timezone=True)),
+    Column("loop_s", Double),
+    Column("orphan_count", Integer),
+)
+
+# What managers told: not a cloud's log, and no decision rests on it.
+cluster_event = Table(
+    "cluster_event",
+    metadata,
+    Column("cluster_id", Integer, ForeignKey("cluster.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("at_us", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("facts", JSONB, nullable=False),
+)
+Index("cluster_event_key", cluster_event.c.cluster_id, cluster_event.c.key, unique=True)

@@ -164,6 +164,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.OwnerNotFound: Problem(404, "preemptible.owner.not_found", "No such owner"),
     errors.WebhookNotFound: Problem(404, "preemptible.webhook.not_found", "No such webhook"),
     errors.VenueNotFound: Problem(404, "preemptible.venue.not_found", "No such venue"),
+    errors.ClusterNotFound: Problem(404, "preemptible.cluster.not_found", "No such cluster"),
     errors.HandoverNotFound: Problem(404, "preemptible.handover.not_found", "No such eviction"),
     errors.CloudExists: Problem(409, "preemptible.cloud.exists", "The cloud exists"),
     errors.NodeExists: Problem(409, "preemptible.node.exists", "The node exists with another capacity"),
@@ -196,6 +197,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
     ),
     errors.TooManyEvictions: Problem(409, "preemptible.eviction.too_many", "Too many evictions"),
     errors.TooManyQuotas: Problem(409, "preemptible.quota.too_many", "As many owners have quotas as may"),
+    errors.TooManyClusters: Problem(
+        409, "preemptible.cluster.too_many", "The service keeps as many clusters as it may"
+    ),
     errors.TooManyNodes: Problem(409, "preemptible.node.too_many", "The cloud has as many nodes as it may"),
     errors.TooManyFlavors: Problem(409, "preemptible.flavor.too_many", "The cloud has as many flavors as it may"),
     errors.FormatNotInForce: Problem(409, "preemptible.log.format_not_in_force", "The upgrade is not finished"),

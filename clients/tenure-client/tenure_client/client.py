@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 
-from tenure_client import calls, controller_calls, venue_calls, webhook_calls
+from tenure_client import calls, cluster_calls, controller_calls, venue_calls, webhook_calls
 from tenure_client.endpoints import Call, Listing
 from tenure_client.exchange import (
     Again,
@@ -105,8 +105,19 @@ class Methods:
     venue = Method(venue_calls.venue)
     pools = Method(venue_calls.pools)
     venue_quotes = Method(venue_calls.venue_quotes)
+    put_cluster = Method(cluster_calls.put_cluster)
+    clusters = Method(cluster_calls.clusters)
+    cluster = Method(cluster_calls.cluster)
+    delete_cluster = Method(cluster_calls.delete_cluster)
+    cluster_nodes = Method(cluster_calls.cluster_nodes)
+    cluster_jobs = Method(cluster_calls.cluster_jobs)
+    cluster_checkpoints = Method(cluster_calls.cluster_checkpoints)
+    cluster_cost = Method(cluster_calls.cluster_cost)
+    cluster_events = Method(cluster_calls.cluster_events)
+    report_cluster_events = Method(cluster_calls.report_cluster_events)
     process_metrics = Method(calls.process_metrics)
     cloud_metrics = Method(calls.cloud_metrics)
+    cluster_metrics = Method(cluster_calls.cluster_metrics)
 
 
 class TenureClient(Methods):

@@ -15,6 +15,16 @@ from urllib.parse import quote
 from tenure_client.forms.advice import CheckpointAdviceAnswer
 from tenure_client.forms.answer import Json
 from tenure_client.forms.clouds import CloudAnswer, CloudsAnswer
+from tenure_client.forms.clusters import (
+    ClusterAnswer,
+    ClusterCheckpointsAnswer,
+    ClusterCostAnswer,
+    ClusterEventsAnswer,
+    ClusterJobsAnswer,
+    ClusterNodesAnswer,
+    ClustersAnswer,
+    ToldEventsAnswer,
+)
 from tenure_client.forms.decisions import DecisionsAnswer, ExplanationAnswer
 from tenure_client.forms.events import EventsAnswer
 from tenure_client.forms.forecasts import CurvesAnswer, QuotesAnswer, RunAnswer, RunsAnswer, TableAnswer, TablesAnswer
@@ -66,6 +76,7 @@ class Chapter(StrEnum):
     EVENTS = "events"
     WEBHOOKS = "webhooks"
     VENUES = "venues"
+    CLUSTERS = "clusters"
     TOKENS = "tokens"
     SERVICE = "service"
 
@@ -247,6 +258,21 @@ VENUES = Endpoint("GET", "/v1/venues", VenuesAnswer, Chapter.VENUES, "List venue
 VENUE = Endpoint("GET", _VENUE, VenueAnswer, Chapter.VENUES, "Show a venue")
 POOLS = Endpoint("GET", f"{_VENUE}/pools", PoolsAnswer, Chapter.VENUES, "List a venue's pools")
 VENUE_QUOTES = Endpoint("GET", f"{_VENUE}/quotes", VenueQuotesAnswer, Chapter.VENUES, "Ask a venue for bids")
+_CLUSTER = "/v1/clusters/{cluster}"
+CLUSTERS = Endpoint("GET", "/v1/clusters", ClustersAnswer, Chapter.CLUSTERS, "List clusters")
+CLUSTER = Endpoint("GET", _CLUSTER, ClusterAnswer, Chapter.CLUSTERS, "Show a cluster")
+PUT_CLUSTER = Endpoint("PUT", _CLUSTER, ClusterAnswer, Chapter.CLUSTERS, "Describe a cluster")
+DELETE_CLUSTER = Endpoint("DELETE", _CLUSTER, NOTHING, Chapter.CLUSTERS, "Forget a cluster", 204, repeat=Repeat.ONCE)
+CLUSTER_NODES = Endpoint("GET", f"{_CLUSTER}/nodes", ClusterNodesAnswer, Chapter.CLUSTERS, "List a cluster's nodes")
+CLUSTER_JOBS = Endpoint("GET", f"{_CLUSTER}/jobs", ClusterJobsAnswer, Chapter.CLUSTERS, "List a cluster's jobs")
+CLUSTER_CHECKPOINTS = Endpoint(
+    "GET", f"{_CLUSTER}/checkpoints", ClusterCheckpointsAnswer, Chapter.CLUSTERS, "List a cluster's checkpoints"
+)
+CLUSTER_COST = Endpoint("GET", f"{_CLUSTER}/cost", ClusterCostAnswer, Chapter.CLUSTERS, "See what a cluster cost")
+CLUSTER_EVENTS = Endpoint("GET", f"{_CLUSTER}/events", ClusterEventsAnswer, Chapter.CLUSTERS, "Read a cluster's events")
+REPORT_CLUSTER_EVENTS = Endpoint(
+    "POST", f"{_CLUSTER}/events", ToldEventsAnswer, Chapter.CLUSTERS, "Tell what a manager did"
+)
 CREATE_TOKEN = Endpoint("POST", "/v1/tokens", NewTokenAnswer, Chapter.TOKENS, "Create a token", 201, repeat=Repeat.ONCE)
 TOKENS = Endpoint("GET", "/v1/tokens", TokensAnswer, Chapter.TOKENS, "List tokens")
 TOKEN = Endpoint("GET", "/v1/tokens/{token}", TokenAnswer, Chapter.TOKENS, "Show a token")
@@ -258,3 +284,4 @@ HEALTH = Endpoint("GET", "/healthcheck", str, Chapter.SERVICE, "Check health")
 READINESS = Endpoint("GET", "/readiness", ReadinessAnswer, Chapter.SERVICE, "Check readiness", also=frozenset({503}))
 PROCESS_METRICS = Endpoint("GET", "/metrics", str, Chapter.SERVICE, "Read this process's metrics")
 CLOUD_METRICS = Endpoint("GET", "/metrics/clouds", str, Chapter.SERVICE, "Read the clouds' metrics")
+CLUSTER_METRICS = Endpoint("GET", "/metrics/clusters", str, Chapter.SERVICE, "Read the clusters' metrics")

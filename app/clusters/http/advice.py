@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.clusters.advising import advise
-from app.clusters.wire import AdviceQuery, advice_answer
+from app.clusters.wire.advice import AdviceQuery, advice_answer
 from app.domain.errors import TableNotFound
 from app.forecasts.table_reads import TableReads
 from app.platform.http.bodies import read_query
