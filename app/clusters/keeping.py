@@ -64,7 +64,7 @@ class ClusterKeeper:
             raise TooManyClusters(f"{MOST_CLUSTERS} clusters are kept already; delete one")
         kind = "cluster_created" if stored.version == 1 else "spec_changed"
         event = ToldEvent(0, self._now_us(), kind, {"version": stored.version})
-        await self.report(name, [KeyedEvent(f"description {stored.version}", event)], None)
+        await self.report(name, [KeyedEvent(f"description-{stored.version}", event)], None)
         return await self.show(name)
 
     async def show(self, name: str) -> KnownCluster:

@@ -122,7 +122,7 @@ CLUSTER_FAMILIES = (
     ),
     _one(
         _GAUGE,
-        "orphans",
+        "orphans_now",
         "Machines without an instance at the manager's newest look; absent before the first.",
         lambda facts: facts.cluster.stored.orphan_count,
     ),

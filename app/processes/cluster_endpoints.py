@@ -12,7 +12,7 @@ from tenure_client import endpoints
 
 _POOL = {"name": "spot", "cloud": "north", "flavor": "small", "max_nodes": 4, "price_per_hour": 0.0081}
 _EVENT = {
-    "key": "node_bought lab-spot-1",
+    "key": "node_bought-lab-spot-1",
     "at": "2026-01-01T00:00:00Z",
     "kind": "node_bought",
     "facts": {"node": "lab-spot-1", "why": "job 1 waits"},

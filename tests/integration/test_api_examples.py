@@ -31,7 +31,8 @@ STORY = [
     "replay_dead_letters", "resume_webhook", "delete_webhook",
     "list_venues", "show_venue", "list_pools", "read_venue_quotes",
     "put_cluster", "list_clusters", "show_cluster", "report_cluster_events", "list_cluster_events",
-    "list_cluster_nodes", "list_cluster_jobs", "list_cluster_checkpoints", "read_cluster_cost", "read_cluster_metrics", "delete_cluster",
+    "list_cluster_nodes", "list_cluster_jobs", "list_cluster_checkpoints",
+    "read_cluster_cost", "read_cluster_metrics", "delete_cluster",
     "create_token", "list_tokens", "show_token", "revoke_token",
 ]  # fmt: skip
 """The documented operations in an order in which each finds what its example names."""

@@ -129,7 +129,7 @@ def test_metrics_tell_of_every_cluster(shop: httpx2.Client) -> None:
     assert found["tenure_cluster_checkpoints_total", "failed", "notice"] == 1
     assert found["tenure_cluster_work_lost_seconds_total",] == 45
     assert found["tenure_cluster_restores_total", "restored"] == 0
-    assert (found["tenure_cluster_orphans_total",], found["tenure_cluster_orphans",]) == (1, 0)
+    assert (found["tenure_cluster_orphans_total",], found["tenure_cluster_orphans_now",]) == (1, 0)
     assert found["tenure_cluster_checkpoint_seconds_bucket", "3.0"] == 1
     assert found["tenure_cluster_boot_seconds_sum",] == 2.5
     assert found["tenure_cluster_manager_loop_seconds",] == 0.1
