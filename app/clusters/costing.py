@@ -1,4 +1,4 @@
-"""What clusters cost, from the logs of their clouds. Each log is read once; a later look reads what came since."""
+"""The costs of clusters, from the logs of their clouds. Each log is read once; a later look reads what came since."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
 
 
 class ClusterFacts(NamedTuple):
-    """What is told of a cluster. cost: None where a cloud's log could not be read."""
+    """All that is told of a cluster. cost: None where a cloud's log could not be read."""
 
     cluster: KnownCluster
     cost: ClusterCost | None

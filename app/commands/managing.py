@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from app.clusters.rules.wanted import MOST_BYTES, cluster_of_toml
+from app.clusters.rules.wanted import MOST_BYTES, ClusterWanted, cluster_of_toml
 from app.commands.connecting import connect
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import LOCAL, Json, Token, Url
@@ -24,12 +24,14 @@ from app.commands.output import STDOUT, print_json, print_text
 from app.domain.inputs import InputError
 from app.managing.manager import BatchCluster, Manager, ManagerRuns
 from app.managing.programs import INSTALL, missing_programs
+from app.managing.reporting import Reporter
 from tenure_client import TenureClient
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The cluster file, TOML.")]
 Follow = Annotated[bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing.")]
 _FOLLOW_S = 0.5
+_REPORT_S = 10.0
 _ONE = "example.toml"
 
 
@@ -48,14 +50,16 @@ def _cluster(file: Path, url: str, token: str | None) -> Iterator[BatchCluster]:
 
 
 def _read(file: Path, client: TenureClient) -> BatchCluster:
+    return BatchCluster(wanted_in(file), client)
+
+
+def wanted_in(file: Path) -> ClusterWanted:
+    """Return the cluster that a file describes. Raise InputError if it cannot be read, or makes no sense."""
     try:
         with file.open("rb") as opened:
             text = opened.read(MOST_BYTES + 1).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: {error}") from None
-    try:
-        return BatchCluster(cluster_of_toml(text), client)
-    except InputError as error:
+        return cluster_of_toml(text)
+    except (OSError, UnicodeDecodeError, InputError) as error:
         raise InputError(f"{file}: {error}") from None
 
 
@@ -107,8 +111,20 @@ def run(*, file: File, url: Url = LOCAL, token: Token = None) -> None:
         cluster.create()
         print_text(Text(f"managing {cluster.wanted.name}"))
         STDOUT.file.flush()
-        with suppress(KeyboardInterrupt):
-            Manager(cluster).run(over.is_set)
+        with suppress(KeyboardInterrupt), _reporting(cluster, url, token) as reporter:
+            Manager(cluster, reporter.looked).run(over.is_set)
+
+
+@contextmanager
+def _reporting(cluster: BatchCluster, url: str, token: str | None) -> Iterator[Reporter]:
+    """Report what the manager does to the service."""
+    with TenureClient(url, token, retry_s=0, timeout_s=_REPORT_S) as client:
+        reporter = Reporter(cluster.wanted, cluster.events, client)
+        reporter.start()
+        try:
+            yield reporter
+        finally:
+            reporter.close()
 
 
 def status(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:

@@ -6,6 +6,7 @@ is counted from the events that the service still keeps.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -143,7 +144,7 @@ class LengthTally:
 
 
 class ClusterPast:
-    """What is known of a cluster up to the event `seq`."""
+    """All that is known of a cluster up to the event `seq`."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -332,12 +333,9 @@ def node_steps(
     moments = [*range(begin_us, end_us, step_us), end_us]
     changes: dict[str, list[int]] = {pool: [0] * (len(moments) + 1) for pool in pools}
     for node in nodes:
-        last_us = end_us if node.gone_us is None else node.gone_us
-        if node.pool not in changes or last_us < begin_us or node.bought_us > end_us:
-            continue
-        first = max(-((begin_us - node.bought_us) // step_us), 0)
-        last = len(moments) - 1 if node.gone_us is None else min((last_us - begin_us) // step_us, len(moments) - 1)
-        if first <= last:
+        first = bisect_left(moments, node.bought_us)
+        last = len(moments) if node.gone_us is None else bisect_right(moments, node.gone_us)
+        if node.pool in changes and first < last:
             changes[node.pool][first] += 1
-            changes[node.pool][last + 1] -= 1
+            changes[node.pool][last] -= 1
     return moments, {pool: [*accumulate(one[:-1])] for pool, one in changes.items()}

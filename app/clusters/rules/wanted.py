@@ -19,12 +19,16 @@ _CLOUD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 _DAY_S = 86_400
 _LONGEST_S = 366 * _DAY_S
 _SMALLEST_SUBNET = 24
+_DEAREST = 1_000_000
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolWanted:
-    """Nodes of one kind, and the Slurm partition of the same name. lifetime_s: asked for with each spot start."""
+    """Nodes of one kind, and the Slurm partition of the same name. lifetime_s: asked for with each spot start.
+
+    Prices are of a node and an hour; on_demand_price_per_hour: of the same machine on demand, None: not known.
+    """
 
     name: str
     cloud: str
@@ -33,6 +37,8 @@ class PoolWanted:
     max_nodes: int = 1
     lifetime_s: int = 3600
     eviction_probability: float | None = None
+    price_per_hour: float = 0.0
+    on_demand_price_per_hour: float | None = None
 
     def check(self) -> None:
         """Raise InputError if a value makes no sense."""
@@ -48,6 +54,8 @@ class PoolWanted:
             chance is None or (0.0 < chance < 1.0 and self.market == "spot"),
             f"pool {self.name!r}: eviction_probability is for spot, and between 0 and 1",
         )
+        for price in (self.price_per_hour, self.on_demand_price_per_hour or 0.0):
+            _check(0.0 <= price <= _DEAREST, f"pool {self.name!r}: a price is not from 0 to {_DEAREST:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +166,7 @@ def _made(form: type[T], given: object, where: str) -> T:
 
 
 def _check_kind(name: str, value: object, kind: str) -> None:
-    expected = {"str": (str,), "int": (int,), "float | None": (float, int)}.get(kind)
+    expected = {"str": (str,), "int": (int,), "float": (float, int), "float | None": (float, int)}.get(kind)
     if expected and (isinstance(value, bool) or not isinstance(value, expected)):
         raise InputError(f"{name} {value!r} is no {'text' if kind == 'str' else 'number'}")
 

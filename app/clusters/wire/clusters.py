@@ -42,7 +42,7 @@ _NAME = r"^[a-z][a-z0-9]{0,15}$"
 _CLUSTER_NAME = Annotated[str, Field(pattern=_NAME)]
 _PRINTABLE = rf"^[^\x00-\x1f\x7f]{{0,{_LONGEST_FACT}}}$"
 _HUGE = 1e15
-_Price = Annotated[float, Field(ge=0, le=1_000_000, description="Of an hour of one node; exact to a millionth.")]
+_PriceOfHour = Annotated[float, Field(ge=0, le=1_000_000, description="Of an hour of one node; exact to a millionth.")]
 _FactName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 _FactValue = (
     bool
@@ -67,8 +67,8 @@ class ClusterPoolBody(Body):
     flavor: Name
     market: Literal["spot", "on_demand"] = "spot"
     max_nodes: Annotated[int, Field(ge=1, le=MOST_NODES), WHOLE] = 1
-    price_per_hour: _Price = 0.0
-    on_demand_price_per_hour: _Price | None = Field(
+    price_per_hour: _PriceOfHour = 0.0
+    on_demand_price_per_hour: _PriceOfHour | None = Field(
         None, description="Of the same machine on demand; of an on-demand pool by default its price."
     )
 
@@ -103,7 +103,7 @@ class ToldEventBody(Body):
 
 
 class ToldEventsBody(Body):
-    """What a manager did, and how its newest look went."""
+    """The doings of a manager, and how its newest look went."""
 
     most_bytes: ClassVar[int] = 1 << 19
     most_values: ClassVar[int] = 12_000

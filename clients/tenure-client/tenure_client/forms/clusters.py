@@ -9,11 +9,11 @@ from msgspec import Meta
 from tenure_client.forms.answer import Answer, Json, Link, Moment, Seconds, one_of
 from tenure_client.forms.words import MarketWord
 
-_Price = Annotated[float, Meta(description="Of an hour of one node, in the currency that all prices are in.")]
-_OnDemandPrice = Annotated[
+_HourPrice = Annotated[float, Meta(description="Of an hour of one node, in the currency that all prices are in.")]
+_HourOnDemand = Annotated[
     float | None, Meta(description="Of an hour of the same machine on demand; null: nobody said.")
 ]
-_Stage = Annotated[
+_NodeStageWord = Annotated[
     str,
     one_of(
         ("booting", "idle", "busy", "evicted", "gone"),
@@ -21,7 +21,7 @@ _Stage = Annotated[
         "announced; `gone`: given back or lost.",
     ),
 ]
-_JobStage = Annotated[
+_JobStageWord = Annotated[
     str, one_of(("waiting", "running", "ended"), "A job that lost its node waits again, under the same number.")
 ]
 
@@ -34,8 +34,8 @@ class ClusterPoolAnswer(Answer, kw_only=True):
     flavor: str
     market: MarketWord
     max_nodes: int
-    price_per_hour: _Price
-    on_demand_price_per_hour: _OnDemandPrice
+    price_per_hour: _HourPrice
+    on_demand_price_per_hour: _HourOnDemand
 
 
 class ClusterAnswer(Answer, kw_only=True):
@@ -68,7 +68,7 @@ class ClusterNodeAnswer(Answer, kw_only=True):
 
     name: str
     pool: str
-    stage: _Stage
+    stage: _NodeStageWord
     bought_at: Moment
     why: Annotated[str, Meta(description="The reason for which it was bought.")]
     ready_at: Annotated[Moment | None, Meta(description="When it joined Slurm.")]
@@ -92,7 +92,7 @@ class ClusterJobAnswer(Answer, kw_only=True):
 
     job: Annotated[str, Meta(description="Its number in Slurm.")]
     name: str
-    stage: _JobStage
+    stage: _JobStageWord
     pools: Annotated[str, Meta(description="Where it may run, in this order, with commas.")]
     nodes: Annotated[list[str], Meta(description="Where it runs.")]
     seen_at: Moment
