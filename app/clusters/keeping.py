@@ -34,7 +34,7 @@ class KnownCluster:
 
     @property
     def look_age_us(self) -> int | None:
-        """How long ago the manager told of a look; None: it never did."""
+        """The time since the manager told of a look; None: it never did."""
         reported_at = self.stored.reported_at
         return None if reported_at is None else max(self.now_us - from_datetime(reported_at), 0)
 

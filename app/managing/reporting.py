@@ -32,7 +32,7 @@ _KIND = re.compile(r"[a-z][a-z_]{0,39}", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-class _Look(NamedTuple):
+class _NewestLook(NamedTuple):
     """A look of the manager: how long it took, and the machines without an instance."""
 
     loop_s: float
@@ -45,7 +45,7 @@ class Reporter:
     def __init__(self, wanted: ClusterWanted, events: Events, client: TenureClient) -> None:
         self._wanted, self._events, self._client = wanted, events, client
         self._place = events.path.with_name("events.told")
-        self._look: _Look | None = None
+        self._look: _NewestLook | None = None
         self._over = Event()
         self._is_described = False
         self._said = ""
@@ -57,7 +57,7 @@ class Reporter:
 
     def looked(self, loop_s: float, orphan_count: int) -> None:
         """Take the manager's newest look, to be told next."""
-        self._look = _Look(loop_s, orphan_count)
+        self._look = _NewestLook(loop_s, orphan_count)
 
     def close(self) -> None:
         """Report the rest, if the service takes it at once, and end."""

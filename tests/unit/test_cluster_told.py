@@ -1,4 +1,4 @@
-"""What managers tell: the fold of it, the manager's own comparisons of two looks, and costs in whole numbers."""
+"""The telling of managers: its fold, the manager's own comparisons of two looks, and costs in whole numbers."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class _Ends:
 
 
 def job(name: str, state: str, nodes: str = "") -> QueuedJob:
-    return QueuedJob(name, state, ("own", "spot"), 1, "None", nodes, 0.0, "checkpoint=USR1,30", "train")
+    return QueuedJob(name, state, ("own", "spot"), 1, "None", nodes, 0.0, None, "checkpoint=USR1,30", "train")
 
 
 def kinds(events: Events) -> list[str]:
