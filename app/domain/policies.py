@@ -19,7 +19,7 @@ FORECAST = Forecast.CALIBRATED
 GUARANTEES = {Forecast.CALIBRATED: Guarantee.STRATIFIED, Forecast.REPLAY: Guarantee.PER_INSTANCE}
 """The guarantee of a new cloud, by its forecast. The second pair is the published method."""
 _BOOKED: dict[str, Any] = {"min_windows": 0, "gives_back": True}
-"""What decisions of every new cloud rest on, those of evaluations and imports too."""
+"""The part of what decisions rest on that every new cloud gets, those of evaluations and imports too."""
 _SINCE = {one.name: since_of(one) for one in fields(Policy)}
 
 PROTECTED_SINCE = 5

@@ -33,7 +33,7 @@ class Charge:
     promised: float = 0.0
 
     def unused(self, now_us: int) -> float:
-        """What its start earned beyond what it has borne by now, below zero."""
+        """Return, below zero, what its start earned beyond what it has borne by now."""
         to_bear = self.risk * max(self.deadline_us - now_us, 0) / max(self.lifetime_us, 1)
         borne = max(self.risk - to_bear, 0.0)
         return min(self.promised, 4 * borne) - min(self.promised, 4 * self.risk)

@@ -69,7 +69,7 @@ class Limits:
 
 @dataclass(slots=True)
 class World:
-    """The state after the lines so far. `sla`, `strata_us`, `min_windows`, `gives_back` and `limits` are None until shown.
+    """The state after the lines so far. What policies say is None until shown (`sla`, `strata_us`, `limits` and so on).
 
     `quotas`: the cores, the share and the overrun share of owners that have quotas of their own. `ended`: by owner, of
     each spot instance the time of its end, and the core-microseconds that it ran within its lifetime and beyond.
