@@ -10,6 +10,7 @@ from random import Random
 import pytest
 from linear_quotes import ProportionalQuotes
 from oracles.books import PlainBooks
+from repeats import seeds
 
 from app.admission.budget import affords
 from app.admission.decide import decide_start, decide_stop
@@ -70,7 +71,7 @@ class Story:
         self.log += events
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", seeds(16))
 def test_a_random_history_is_booked_as_by_hand(seed: int, tmp_path: Path) -> None:
     """Every decision's book, exactly; undo, snapshots, folding in runs and the audit of the log agree too."""
     rng, story, plain = Random(seed), Story(), PlainBooks()
@@ -203,7 +204,7 @@ def start(
 
 
 @pytest.mark.parametrize("guarantee", [Guarantee.STRATIFIED, Guarantee.POOLED])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_what_a_refusal_proposes_would_be_accepted_and_an_hour_more_not_within_the_promise(
     seed: int, guarantee: Guarantee
 ) -> None:
