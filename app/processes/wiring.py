@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from app.clusters.costing import ClusterCosts
+from app.clusters.foreseeing import Foreseeing
 from app.clusters.keeping import ClusterKeeper
 from app.clusters.store.clusters import ClusterStore
 from app.domain.errors import LogNewer, LogUnavailable
@@ -193,8 +194,8 @@ async def open_services(
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
                 venues = VenueReads(VenuePriceStore(database), clock.now_us)
                 clusters = ClusterKeeper(ClusterStore(database), clouds, clock.now_us)
-                costs = ClusterCosts(clouds, log, scheduler)
-                others = observing, tokens, feed, webhooks, page_watch, history, venues, clusters, costs
+                costs, foreseeing = ClusterCosts(clouds, log, scheduler), Foreseeing(scheduler, reads[1])
+                others = observing, tokens, feed, webhooks, page_watch, history, venues, clusters, costs, foreseeing
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             await scheduler.close()
