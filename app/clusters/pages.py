@@ -1,4 +1,4 @@
-"""The pages of clusters: all of them, and one with its nodes over time, its jobs and cost. Tokens of one cloud see none."""
+"""The pages of clusters: all of them, and one with its nodes over time, jobs and cost. Tokens of one cloud see none."""
 
 from __future__ import annotations
 
