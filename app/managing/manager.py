@@ -217,7 +217,7 @@ class Manager:
             except ClientError as error:
                 why, is_bought = str(error), False
             if is_bought:
-                self._cluster.events.write("node_bought", node=node, cloud=pool.cloud, why=action.why)
+                self._cluster.events.write("node_bought", node=node, why=action.why, cloud=pool.cloud)
                 self._make(action._replace(name=node))
                 return
             self._not_before_s[name] = time.monotonic() + self._cluster.wanted.scale.retry_s
