@@ -150,6 +150,7 @@ UNSEEN = {
 @pytest.mark.skipif(not PROGRAMS, reason="Prometheus' own programs are not installed")
 def test_a_prometheus_scrapes_it_and_answers_the_dashboard(processes: list[Process], tmp_path: Path) -> None:
     make_promises(processes[0], tmp_path)
+    run_a_cluster(processes[0])
     with prometheus(processes, tmp_path) as api:
         up = {sample["metric"]["job"]: sample["value"][1] for sample in query(api, "up")}
         assert up == {"tenure": "1", "tenure-clouds": "1", "tenure-clusters": "1", "tenure-worker": "1"}
@@ -173,6 +174,18 @@ def make_promises(process: Process, directory: Path) -> None:
     to = ["--url", process.url, "--token", HEADERS["X-Auth-Token"], "--cloud", "promised"]
     workload = [*traces, "--nodes", "3x4", "--spot-delay", "12h", "--samples", "300", "--every", "3h", "--sla", "0.1"]
     assert tenure_json("drive", *to, *workload)["spot"]["admitted"] > 0
+
+
+def run_a_cluster(process: Process) -> None:
+    """A cluster with a node, a job and a checkpoint, as its manager would tell of it."""
+    pool = {"name": "spot", "cloud": "promised", "flavor": "c1", "price_per_hour": 1, "on_demand_price_per_hour": 2}
+    at, node = "2026-01-01T00:00:00Z", {"node": "lab-spot-a", "job": "1", "why": "hazard"}
+    kinds = ("node_bought", "node_ready", "job_seen", "job_started", "job_checkpointed")
+    events = [{"key": kind, "at": at, "kind": kind, "facts": node} for kind in kinds]
+    path = f"{process.url}/v1/clusters/lab"
+    httpx2.put(path, json={"pools": [pool]}, headers=HEADERS).raise_for_status()
+    body = {"events": events, "loop_s": 0.1}
+    httpx2.post(f"{path}/events", json=body, headers=HEADERS).raise_for_status()
 
 
 @contextmanager
