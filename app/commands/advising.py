@@ -26,7 +26,7 @@ def register(clusters: typer.Typer) -> None:
 def advise(
     client: TenureClient,
     cloud: str,
-    instance: Annotated[str, typer.Argument(help="A running spot instance.")],
+    instance: Annotated[str | None, typer.Argument(help="A running spot instance; or say --flavor.")] = None,
     *,
     pause: Annotated[str, typer.Option(metavar="TIME", help="How long a checkpoint stops the job.")],
     write: Annotated[
@@ -41,18 +41,29 @@ def advise(
         str | None,
         typer.Option(metavar="TIME", show_default="never", help="Mean time between losses of a machine unannounced."),
     ] = None,
+    flavor: Annotated[str | None, typer.Option(help="Of any spot instance of this flavor, with --lifetime.")] = None,
+    lifetime: Annotated[str | None, typer.Option(metavar="TIME", help="With --flavor: its declared lifetime.")] = None,
+    age: Annotated[str, typer.Option(metavar="TIME", help="With --flavor: for how long it has run.")] = "0",
     as_json: Json = False,
 ) -> None:
-    """Tell when a job on a running spot instance should be checkpointed, and what that may be expected to cost."""
-    answer = client.checkpoint_advice(
-        cloud,
-        instance,
-        _seconds("--pause", pause) or 0.0,
-        write_s=_seconds("--write", write),
-        restore_s=_seconds("--restore", restore),
-        at_risk_s=_seconds("--at-risk", at_risk),
-        loss_every_s=_seconds("--loss-every", loss_every),
-    )
+    """Tell when a job on a spot instance should be checkpointed, and what that may be expected to cost.
+
+    The instance runs; or it is one of a flavor that had this age of its lifetime now.
+    """
+    pause_s = _seconds("--pause", pause) or 0.0
+    lengths = {
+        "write_s": _seconds("--write", write),
+        "restore_s": _seconds("--restore", restore),
+        "at_risk_s": _seconds("--at-risk", at_risk),
+        "loss_every_s": _seconds("--loss-every", loss_every),
+    }
+    lifetime_s, age_s = _seconds("--lifetime", lifetime), _seconds("--age", age) or 0.0
+    if instance is not None and flavor is None and lifetime is None:
+        answer = client.checkpoint_advice(cloud, instance, pause_s, **lengths)
+    elif instance is None and flavor is not None and lifetime_s is not None:
+        answer = client.flavor_checkpoint_advice(cloud, flavor, lifetime_s, pause_s, age_s=age_s, **lengths)
+    else:
+        raise InputError("say either an instance that runs, or --flavor and --lifetime")
     if as_json:
         print_json(json_of(answer))
     else:

@@ -235,6 +235,10 @@ class GroupOnDemand(Invalid):
     """Only spot instances are placed in groups: an on-demand start has a count of 1."""
 
 
+class AdviceTermsInvalid(Invalid):
+    """The times of the job's checkpoints make no sense together, or for the instance."""
+
+
 class PolicyInvalid(Invalid):
     """The policy's values contradict each other."""
 

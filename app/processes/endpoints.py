@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.clusters.http import advice
-from app.clusters.wire.advice import AdviceQuery
+from app.clusters.wire.advice import AdviceQuery, FlavorAdviceQuery
 from app.domain import errors
 from app.domain.values import Role
 from app.explaining import http as decisions
@@ -135,8 +135,16 @@ ENDPOINTS = (
         advice.advise_checkpoint,
         role=Role.READER,
         query=AdviceQuery,
-        errors=(errors.TableNotFound, errors.AdviceImpossible),
+        errors=(errors.TableNotFound, errors.AdviceImpossible, errors.AdviceTermsInvalid),
         query_example={"pause_s": 30, "write_s": 60, "restore_s": 20, "at_risk_s": 600},
+    ),
+    Served(
+        endpoints.FLAVOR_CHECKPOINT_ADVICE,
+        advice.advise_flavor_checkpoint,
+        role=Role.READER,
+        query=FlavorAdviceQuery,
+        errors=(errors.TableNotFound, errors.FlavorNotFound, errors.AdviceTermsInvalid),
+        query_example={"flavor": "small", "age_s": 600, "lifetime_s": 21600, "pause_s": 30, "write_s": 60},
     ),
     Served(
         endpoints.BATCH,

@@ -22,7 +22,7 @@ STORY = [
     "show_instance", "move_instance", "list_proposals",
     "explain_instance", "list_instances", "run_batch", "show_drill_victim", "run_drill",
     "list_handovers", "confirm_handover", "quote_extension", "extend_instance", "stop_instance", "request_table",
-    "advise_checkpoint",
+    "advise_checkpoint", "advise_flavor_checkpoint",
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes", "read_curves",
     "read_reliability", "read_sla", "read_utilisation", "list_events", "stream_events", "list_decisions",
     "drain_node", "open_node", "remove_node",

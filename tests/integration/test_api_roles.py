@@ -24,6 +24,7 @@ LEAST = {
     "move_instance": "service",
     "quote_extension": "reader",
     "advise_checkpoint": "reader",
+    "advise_flavor_checkpoint": "reader",
     "run_batch": "member",
     "run_drill": "admin",
     "show_drill_victim": "reader",

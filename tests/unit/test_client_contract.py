@@ -43,7 +43,7 @@ ARGUMENTS: dict[str, Any] = {
     "lifetime": "longest", "min_lifetime_s": 1.5, "count": 2, "policy": value_to_wire(Policy()),
     "role": Role.READER, "run": 1, "slots": 2, "status": "running", "token": "7",
     "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
-    "pause_s": 60.0, "write_s": 30.0, "restore_s": 45.0, "at_risk_s": 1.5, "loss_every_s": 7200.0,
+    "pause_s": 60.0, "age_s": 1.5, "write_s": 30.0, "restore_s": 45.0, "at_risk_s": 1.5, "loss_every_s": 7200.0,
     "cluster": "lab", "pools": [{"name": "spot", "cloud": "north", "flavor": "small"}], "max_nodes": 4, "stage": "busy",
     "events": [], "loop_s": 0.1, "orphan_count": 0,
     "venue": "aws-east", "instance_type": "c3.xlarge", "zone": "us-east-1a", "probability": 0.95,

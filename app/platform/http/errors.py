@@ -219,6 +219,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
         400, "preemptible.eviction_probability.unexpected", "An on-demand start has no eviction probability"
     ),
     errors.GroupOnDemand: Problem(400, "preemptible.group.on_demand", "Only spot instances are placed in groups"),
+    errors.AdviceTermsInvalid: Problem(
+        400, "preemptible.checkpoint_advice.terms_invalid", "The times of the checkpoints make no sense"
+    ),
     errors.PolicyInvalid: Problem(400, "preemptible.policy.invalid", "The policy contradicts itself"),
     errors.TimeRangeInvalid: Problem(
         400, "preemptible.time.range_invalid", "The end of the time is not after its begin"

@@ -24,6 +24,7 @@ _PARTS = 100
 COSTS = {
     PAGE: 10,
     "advise_checkpoint": 5,
+    "advise_flavor_checkpoint": 5,
     "explain_instance": 10,
     "extend_instance": 5,
     "check_readiness": 20,

@@ -64,6 +64,7 @@ class Methods:
     proposals = Method(controller_calls.proposals)
     extension_quote = Method(calls.extension_quote)
     checkpoint_advice = Method(controller_calls.checkpoint_advice)
+    flavor_checkpoint_advice = Method(controller_calls.flavor_checkpoint_advice)
     batch = Method(calls.batch)
     drill = Method(calls.drill)
     drill_victim = Method(calls.drill_victim)

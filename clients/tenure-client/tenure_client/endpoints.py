@@ -181,6 +181,13 @@ CHECKPOINT_ADVICE = Endpoint(
     Chapter.INSTANCES,
     "Ask when a job on an instance should be checkpointed",
 )
+FLAVOR_CHECKPOINT_ADVICE = Endpoint(
+    "GET",
+    f"{_CLOUD}/checkpoint-advice",
+    CheckpointAdviceAnswer,
+    Chapter.INSTANCES,
+    "Ask when a job on an instance of a flavor would be checkpointed",
+)
 MOVE = Endpoint(
     "POST", f"{_INSTANCE}/move", MoveAnswer, Chapter.INSTANCES, "Say that an instance runs on another node now"
 )
