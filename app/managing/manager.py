@@ -17,6 +17,7 @@ from app.clusters.rules.reconciling import decide
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
 from app.managing.asking import Asking
 from app.managing.buying import Buyer
+from app.managing.declared import Declared
 from app.managing.events import Events
 from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
@@ -52,11 +53,11 @@ class BatchCluster:
         self.slurm.start()
 
     @contextmanager
-    def managed(self) -> Iterator[None]:
-        """Be the one manager of the cluster. Raise ManagerRuns if there is another."""
+    def managed(self, *, stands_by: bool = False) -> Iterator[None]:
+        """Be the one manager of the cluster. If there is another, wait until it is gone, or raise ManagerRuns."""
         with (self.slurm.folder / "manager.lock").open("a") as lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, fcntl.LOCK_EX if stands_by else fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ManagerRuns(f"another manager of {self.wanted.name!r} runs") from None
             yield
@@ -81,8 +82,8 @@ class BatchCluster:
 class Manager:
     """Keeps a cluster as its file wants it."""
 
-    def __init__(self, cluster: BatchCluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: BatchCluster, declared: Declared) -> None:
+        self._cluster, self._declared = cluster, declared
         self._idle_since_s: dict[str, float] = {}
         self._not_before_s: dict[str, float] = {}
         self._releases: dict[str, int] = {}
@@ -113,6 +114,7 @@ class Manager:
 
     def round(self) -> None:
         """Look, decide, act. An action that fails is told; the next round decides anew."""
+        self._cluster.wanted = self._declared.now()
         view = self._seen()
         if view is None:
             return

@@ -181,14 +181,19 @@ class Lab:
     def _environment(self) -> dict[str, str]:
         return os.environ | {"TENURE_URL": self.url, "TENURE_TOKEN": TOKEN}
 
-    def manage(self, kill_at: str = "") -> subprocess.Popen[bytes]:
+    def manage(self, kill_at: str = "", *options: str) -> subprocess.Popen[bytes]:
         """Start a manager; it dies at the point that is given, if it comes there."""
         faults = {"KILL_AT": kill_at, "KILL_LOG": str(self.folder / "points")} if kill_at else {}
         module = "benchmarks.clusters.killed" if kill_at else "app.cli"
-        with (self.folder / "manager.log").open("a") as log:
-            command = [sys.executable, "-m", module, "cluster", "run", str(self.file)]
+        with (self.folder / "manager.log").open("w") as log:
+            command = [sys.executable, "-m", module, "cluster", "run", str(self.file), *options]
             self.manager = subprocess.Popen(command, env=self._environment() | faults, stdout=log, stderr=log)
         return self.manager
+
+    def is_managing(self) -> bool:
+        """Tell if the manager that was started last has begun its rounds, or is dead already."""
+        is_dead = self.manager is None or self.manager.poll() is not None
+        return is_dead or "managing" in (self.folder / "manager.log").read_text()
 
     def kill_manager(self) -> None:
         """Kill the manager, if it lives."""
@@ -262,11 +267,6 @@ class Lab:
     def events(self, cloud: str) -> list[EventAnswer]:
         """Return the log of a cloud."""
         return list(self.client.events(cloud))
-
-    def own_events(self) -> str:
-        """Return the manager's record."""
-        path = self.cluster.events.path
-        return path.read_text() if path.exists() else ""
 
     def begin(self) -> None:
         """Start the service, make the clouds, and create the cluster. There is no manager yet."""
