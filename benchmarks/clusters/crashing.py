@@ -125,7 +125,7 @@ def service_lines(asked: argparse.Namespace) -> Iterator[Line]:
         jobs, destroyed, took_s = set[str](), 0, list[float]()
         for _ in range(asked.times):
             new = {lab.submit(asked.seconds + 20) for _ in range(3)}
-            jobs |= new
+            jobs.update(new)
             wait(lambda new=new: new <= lab.running().keys(), 120, "three jobs that run")  # type: ignore[misc]
             nodes = lab.machines()
             lab.kill_service()
@@ -133,7 +133,7 @@ def service_lines(asked: argparse.Namespace) -> Iterator[Line]:
             time.sleep(asked.seconds)
             destroyed += len(nodes - lab.machines()) + len(new - lab.running().keys())
             lab.start_service()
-            took_s.append(wait(lambda one=waiting: one in lab.done(), 120, "a job that was submitted meanwhile"))  # type: ignore[misc]
+            took_s.append(wait(lambda one=waiting: one in lab.done(), 120, "the job that waited"))  # type: ignore[misc]
             jobs.add(waiting)
             wait(lambda: jobs <= lab.done() and lab.is_empty(), _ENDS_S, "an empty cluster")
         yield Line("services killed with their PostgreSQL", asked.times)
