@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from benchmarks.clusters.lab import Lab, lab_at, wait
+from benchmarks.clusters.lab import Forked, Lab, lab_at, wait
 from benchmarks.clusters.lines import Line, Subcommand
 from benchmarks.clusters.starting import place_of, place_options
 from benchmarks.clusters.watching import Watch, invariant_lines
@@ -92,7 +92,7 @@ def kill_once(lab: Lab, draw: random.Random, *, is_by_clock: bool) -> bool:
     wait(lab.is_managing, _BEGINS_S, "a manager")
     try:
         manager.wait(_LIFE_S)
-    except subprocess.TimeoutExpired:
+    except TimeoutError:
         lab.kill_manager()
         return True
     return False
@@ -146,21 +146,21 @@ def service_lines(asked: argparse.Namespace) -> Iterator[Line]:
 def takeover_lines(asked: argparse.Namespace) -> Iterator[Line]:
     """Yield how long a second manager takes to exit, and one that stands by to take over after a kill of the first."""
     with lab_at(place_of(asked), NODES) as lab:
-        first = lab.manage()
+        first: Forked | subprocess.Popen[bytes] = lab.manage()
         wait(lab.is_managing, _BEGINS_S, "a manager")
-        exits_s, codes, takes_s = [], set(), []
+        told = lab.folder / "standby.log"
+        exits_s, codes, takes_s = list[float](), set[int](), list[float]()
         for _ in range(asked.times):
             began_s = time.monotonic()
             codes.add(lab.command("cluster", "run", str(lab.file)).returncode)
             exits_s.append(time.monotonic() - began_s)
-            heir = lab.manage("", "--standby")
+            heir = lab.stand_by()
             time.sleep(10.0)
-            assert heir.poll() is None
-            assert not lab.is_managing()
+            assert (heir.poll(), told.read_text()) == (None, "")
             first.kill()
-            first.wait()
-            takes_s.append(wait(lab.is_managing, _BEGINS_S, "a manager that takes over"))
+            takes_s.append(wait(lambda: "managing" in told.read_text(), _BEGINS_S, "a manager that takes over"))
             first = heir
+        first.kill()
         yield Line("exit code of a second manager", max(codes), 3, 3)
         yield Line("until a second manager exits, s: longest", max(exits_s), 0, 5)
         yield Line("until one that stands by takes over after a kill, s: longest", max(takes_s), 0, 5)
