@@ -150,7 +150,7 @@ class Declared:
 
 def _followed(old: ClusterWanted, new: ClusterWanted) -> ClusterWanted:
     """Return the new one, if a manager that runs can follow it: the nodes that are there must stay their pools' own."""
-    limits = ("max_nodes", "lifetime_s", "eviction_probability")
+    limits = ("max_nodes", "lifetime_s", "min_lease_s", "eviction_probability")
     alike = tuple(
         replace(pool, **{name: getattr(before, name) for name in limits})
         for pool, before in zip(new.pools, old.pools, strict=False)

@@ -98,8 +98,8 @@ def bear() -> None:
         asked = json.loads(line)
         if not (pid := os.fork()):
             _live(asked)
-        for told in (pid, os.waitpid(pid, 0)[1]):
-            print(told, flush=True)
+        print(pid, flush=True)
+        print(os.waitpid(pid, 0)[1], flush=True)
 
 
 def _live(asked: dict[str, Any]) -> None:
