@@ -197,7 +197,7 @@ def _is_chained(wanted: ClusterWanted, view: View, name: str, instance: SeenInst
 
 
 def _moved(name: str, node: SeenNode, instance: SeenInstance) -> Iterator[Action]:
-    """Yield what brings the jobs of a node under another lease: they save themselves, and are queued again at the end."""
+    """Yield what brings the jobs of a node under another lease: they save themselves, and wait again at the end."""
     if not node.is_draining:
         yield Action(Deed.DRAIN, name, "its lease ends")
     elif instance.left_s is not None and instance.left_s <= KILL_MARGIN_S:
