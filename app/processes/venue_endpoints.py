@@ -19,6 +19,7 @@ VENUES = (
         query_example={"limit": 100},
     ),
     Served(endpoints.VENUE, venues.show_venue, role=Role.READER),
+    Served(endpoints.REMOVE_VENUE, venues.remove_venue, role=Role.ADMIN, errors=(errors.VenueBusy,)),
     Served(
         endpoints.POOLS,
         venues.list_pools,

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from app.domain.errors import Conflict
 from app.domain.inputs import InputError, parse_duration
-from app.domain.times import DAY_US
+from app.domain.times import DAY_US, from_datetime
 from app.platform.http.errors import Forbidden
 from app.platform.http.reached import reached
 from app.platform.pages.asking import number
@@ -42,7 +42,7 @@ async def show(request: Request) -> Response:
     """Show the form, and the quotes of the pools as of the venue's newest price."""
     _refuse_scoped(request)
     venue = await reached(request, VenueReads).show(request.path_params["venue"])
-    form = read_form(request)
+    form, feed = read_form(request), await reached(request, VenueReads).feed(venue)
     found, trouble = await _quotes(request, venue, form)
     quotes = [] if found is None else found.quotes
     first = number(request, "from", len(quotes)) or 0
@@ -50,6 +50,8 @@ async def show(request: Request) -> Response:
         request,
         "venue.html",
         venue=venue,
+        feed=feed,
+        fed_us=None if feed is None or feed.succeeded_at is None else from_datetime(feed.succeeded_at),
         form=form,
         found=found,
         trouble=trouble,

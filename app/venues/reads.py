@@ -18,6 +18,7 @@ from app.platform.telemetry.metrics import VENUE_QUOTES
 from app.venues.rules.bounds import FIRST_EFFECT
 from app.venues.rules.history import PoolName, VenuePrices, venue_of
 from app.venues.rules.quotes import PoolQuote, pool_quote
+from app.venues.store.feeds import FeedStore, StoredFeed
 from app.venues.store.prices import DayOfPrices, StoredPool, StoredVenue, VenuePriceStore
 
 WINDOW_US = 60 * DAY_US
@@ -30,7 +31,7 @@ _ALL = 1 << 30
 K = TypeVar("K")
 V = TypeVar("V")
 
-__all__ = ["StoredPool", "StoredVenue", "VenueQuotes", "VenueReads"]
+__all__ = ["StoredFeed", "StoredPool", "StoredVenue", "VenueQuotes", "VenueReads"]
 
 
 class QuoteQuestion(NamedTuple):
@@ -66,8 +67,8 @@ class _KnownVenue(NamedTuple):
 class VenueReads:
     """Reads venues by name. Quotes are kept until the venue changes. `now_us` is the server's clock."""
 
-    def __init__(self, store: VenuePriceStore, now_us: Callable[[], int]) -> None:
-        self._store, self._now_us = store, now_us
+    def __init__(self, store: VenuePriceStore, feeds: FeedStore, now_us: Callable[[], int]) -> None:
+        self._store, self._feeds, self._now_us = store, feeds, now_us
         self._histories = OrderedDict[tuple[int, int, int], _KnownVenue]()
         self._answers = OrderedDict[tuple[int, int, int, QuoteQuestion], VenueQuotes]()
         self._turn = asyncio.Lock()
@@ -83,6 +84,10 @@ class VenueReads:
         if venue is None:
             raise VenueNotFound(f"there is no venue {name!r}")
         return venue
+
+    async def feed(self, venue: StoredVenue) -> StoredFeed | None:
+        """Return how a venue's feed fares, None if nobody follows it."""
+        return await self._feeds.of(venue.id)
 
     async def pools(
         self, name: str, marker: int | None, limit: int, *, instance_type: str | None = None, zone: str | None = None

@@ -9,11 +9,11 @@ from pydantic import Field
 from app.domain.times import SECOND_US, seconds, to_datetime
 from app.platform.http.fields import PositiveSecondsInQuery, Probability, Query, Time
 from app.platform.http.page_forms import Limit, NumberedPageQuery
-from app.venues.reads import WINDOW_US, QuotedPool, StoredPool, StoredVenue, VenueQuotes
+from app.venues.reads import WINDOW_US, QuotedPool, StoredFeed, StoredPool, StoredVenue, VenueQuotes
 from app.venues.rules.history import MICRO
 from app.venues.rules.quotes import CONFIDENCE, on_demand_cost
 from tenure_client.forms.answer import Link, answer_of
-from tenure_client.forms.venues import PoolAnswer, VenueAnswer, VenueQuoteAnswer, VenueQuotesAnswer
+from tenure_client.forms.venues import PoolAnswer, VenueAnswer, VenueFeedAnswer, VenueQuoteAnswer, VenueQuotesAnswer
 
 SOURCE = "price_crossing"
 PoolWord = Annotated[str, Field(min_length=1, max_length=100)]
@@ -40,13 +40,14 @@ class VenueQuotesQuery(Query):
     limit: Limit = 100
 
 
-def venue_answer(venue: StoredVenue) -> VenueAnswer:
-    """Return the wire form of a venue."""
+def venue_answer(venue: StoredVenue, feed: StoredFeed | None = None) -> VenueAnswer:
+    """Return the wire form of a venue, with its feed if that was looked up."""
     return answer_of(
         VenueAnswer,
         venue,
         first_price_at=None if venue.first_us is None else to_datetime(venue.first_us),
         last_price_at=None if venue.last_us is None else to_datetime(venue.last_us),
+        feed=None if feed is None else answer_of(VenueFeedAnswer, feed),
         links=[Link(rel="self", href=f"/v1/venues/{venue.name}")],
     )
 
@@ -55,8 +56,8 @@ def pool_answer(pool: StoredPool) -> PoolAnswer:
     """Return the wire form of a pool."""
     return PoolAnswer(
         **pool.name._asdict(),
-        price=pool.micro / MICRO,
-        price_at=to_datetime(pool.price_us),
+        price=None if pool.micro is None else pool.micro / MICRO,
+        price_at=None if pool.price_us is None else to_datetime(pool.price_us),
         on_demand_price=pool.on_demand,
     )
 

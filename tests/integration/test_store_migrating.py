@@ -24,7 +24,7 @@ from app.platform.database.migrating import DowngradeRefused, downgrade, stand, 
 
 _numbers = count(1)
 ROOT = Path(__file__).parents[2]
-GO_BACK = {"0002", "0005", "0007", "0008", "0009", "0010", "0011", "0012", "0013", "0014", "0015", "0018"}
+GO_BACK = {"0002", "0005", "0007", "0008", "0009", "0010", "0011", "0012", "0013", "0014", "0015", "0018", "0021"}
 """Of the others docs/operations.md says why not."""
 PUT_BACK = ("--clean", "--if-exists", "--exit-on-error", "--single-transaction", "--no-owner")
 FILL = """

@@ -18,11 +18,13 @@ from app.domain import errors
 from app.domain.inputs import InputError
 from app.domain.times import DAY_US, HOUR_US, from_rfc3339, rfc3339
 from app.platform.database.database import Database
+from app.platform.database.lockids import VENUE_LOCK
 from app.processes.wiring import open_venue_imports
 from app.venues.imports import ImportedPrices
 from app.venues.rules.history import PoolName, PriceSteps, SilentStretch
 from app.venues.rules.pricefiles import CSV_COLUMNS, PriceRows, read_csv
 from app.venues.rules.quotes import pool_quote
+from app.venues.rules.rates import ProviderRate, RateKind, RevokedBy
 from app.venues.rules.types import MachineType
 from app.workbench.venues.opening import read_gap_file
 from tenure_client import Conflict, NotFound, TenureClient
@@ -252,3 +254,50 @@ def test_gaps_are_read_or_refused_by_line(tmp_path: Path) -> None:
         path.write_text(broken)
         with pytest.raises(InputError, match=why):
             read_gap_file(path, END_US)
+
+
+def test_a_removed_venue_takes_all_of_its_own_with_it(service: Service) -> None:
+    put(service, "gone", lines("ab", 2))
+    put(service, "stays", lines("a", 2))
+    with TenureClient(service.url, str(service.client.headers["X-Auth-Token"])) as client:
+        client.remove_venue("gone")
+        with pytest.raises(NotFound):
+            client.remove_venue("gone")
+    assert stored(service, "gone") == []
+    assert len(stored(service, "stays")) == 3
+    assert sql(service, "SELECT count(*) FROM pool WHERE venue_id NOT IN (SELECT id FROM venue)") == [(0,)]
+    put(service, "gone", lines("a", 1))
+    assert sql(service, "SELECT price_count FROM venue WHERE name = 'gone'") == [(97,)]
+
+
+def test_nothing_is_removed_while_prices_are_written(service: Service) -> None:
+    put(service, "busy", lines("a", 1))
+
+    async def work() -> None:
+        database = Database(str(service.settings.database_url))
+        async with database.transaction() as session:
+            lock = dict(zip("ab", VENUE_LOCK, strict=True))
+            await session.execute("SELECT pg_advisory_xact_lock(%(a)s, %(b)s)", lock)
+            check(await asyncio.to_thread(service.client.delete, "/v1/venues/busy"), errors.VenueBusy)
+        await database.close()
+
+    asyncio.run(work())
+    assert len(stored(service, "busy")) > 0
+    assert service.client.delete("/v1/venues/busy").status_code == 204
+
+
+def test_rates_come_without_prices_and_the_newest_stays(service: Service) -> None:
+    def rates(at_us: int, share: float) -> PriceRows:
+        name = PoolName("aws", "us-east-1", "us-east-1", "c3.xlarge", "Linux/UNIX")
+        return PriceRows(END_US, rates={name: ProviderRate(at_us, RateKind.OF_A_MONTH, share)})
+
+    async def work() -> None:
+        async with open_venue_imports(service.settings) as imports:
+            for at_us, share in ((5, 0.1), (9, 0.2), (7, 0.3)):
+                done = await imports.run("rated", rates(at_us, share), {}, [], RevokedBy.CAPACITY)
+            assert (done.venue.price_count, done.venue.last_us) == (0, None)
+
+    asyncio.run(work())
+    assert sql(service, "SELECT region, zone, at_us, share FROM provider_rate") == [("us-east-1", "us-east-1", 9, 0.2)]
+    venue = service.client.get("/v1/venues/rated").json()
+    assert (venue["revoked_by"], venue["price_count"], venue["last_price_at"]) == ("capacity", 0, None)

@@ -25,6 +25,7 @@ from app.processes.endpoints import ENDPOINTS
 from app.scheduling.wire.clouds import PolicyChange as PolicyChangeBody
 from app.scheduling.wire.instances import Verdict
 from app.venues.rules.quotes import QuoteReason
+from app.venues.rules.rates import RevokedBy
 from tenure_client import Market, PolicyChange, Resources, Role, Stop, calls, endpoints, values
 from tenure_client.client import AsyncTenureClient, Methods, TenureClient
 from tenure_client.endpoints import Call, Endpoint, Listing, Repeat
@@ -125,6 +126,7 @@ WORDS = {
     words.WebhookStatusWord: WebhookStatus,
     words.TokenStatusWord: TokenStatus,
     words.VenueReasonWord: QuoteReason,
+    words.RevokedByWord: RevokedBy,
 }
 
 

@@ -103,6 +103,7 @@ class Methods:
     readiness = Method(calls.readiness)
     venues = Method(venue_calls.venues)
     venue = Method(venue_calls.venue)
+    remove_venue = Method(venue_calls.remove_venue)
     pools = Method(venue_calls.pools)
     venue_quotes = Method(venue_calls.venue_quotes)
     process_metrics = Method(calls.process_metrics)

@@ -21,6 +21,11 @@ def venue(venue: str) -> Call[VenueAnswer]:
     return endpoints.VENUE.call(venue=venue)
 
 
+def remove_venue(venue: str) -> Call[None]:
+    """Remove a venue with its pools, prices and observations. Raises NotFound if it is gone already."""
+    return endpoints.REMOVE_VENUE.call(venue=venue)
+
+
 def pools(
     venue: str,
     *,

@@ -7,7 +7,18 @@ from typing import Annotated
 from msgspec import Meta
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
-from tenure_client.forms.words import VenueReasonWord
+from tenure_client.forms.words import RevokedByWord, VenueReasonWord
+
+
+class VenueFeedAnswer(Answer, kw_only=True):
+    """A provider's region that is followed: it is polled, and its prices are imported."""
+
+    provider: str
+    region: str
+    polled_at: Moment
+    succeeded_at: Annotated[Moment | None, Meta(description="Of the last poll that succeeded; null before the first.")]
+    failures: Annotated[int, Meta(description="Polls that failed since then.")]
+    error: Annotated[str | None, Meta(description="The reason for which the last poll failed; null if it did not.")]
 
 
 class VenueAnswer(Answer, kw_only=True):
@@ -19,6 +30,8 @@ class VenueAnswer(Answer, kw_only=True):
     price_count: int
     first_price_at: Moment | None
     last_price_at: Moment | None
+    revoked_by: RevokedByWord
+    feed: Annotated[VenueFeedAnswer | None, Meta(description="Null in lists, and where nobody follows a provider.")]
     links: list[Link]
 
 
@@ -35,8 +48,8 @@ class PoolAnswer(Answer, kw_only=True):
     zone: str
     instance_type: str
     product: str
-    price: Annotated[float, Meta(description="The newest price of an hour.")]
-    price_at: Annotated[Moment, Meta(description="The time at which it was told.")]
+    price: Annotated[float | None, Meta(description="The newest price of an hour; null where none was told.")]
+    price_at: Annotated[Moment | None, Meta(description="The time at which it was told.")]
     on_demand_price: Annotated[float | None, Meta(description="Of an hour; null where the import did not tell it.")]
 
 

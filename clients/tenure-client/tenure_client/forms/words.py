@@ -110,4 +110,11 @@ VenueReasonWord = Annotated[
         "Nobody told a price of late, or the pool's past does not show a start that lived for so long.",
     ),
 ]
+RevokedByWord = Annotated[
+    str,
+    one_of(
+        ("price", "capacity"),
+        "What ends machines of a venue: a price above the bid, as at Amazon until 2017, or a lack of capacity.",
+    ),
+]
 TokenStatusWord = Annotated[str, one_of(("valid", "expired", "revoked"), "What became of a token.")]
