@@ -61,6 +61,7 @@ _QUOTE_COLUMNS = (
     Column("windows", 2, is_number=True),
     Column("cost", 8, is_number=True),
     Column("on demand", 4, is_number=True),
+    Column("source", 3),
     Column("", 8),
 )
 
@@ -215,7 +216,7 @@ def quote(
         print_fitting(STDOUT, _QUOTE_COLUMNS, [_row(one) for one in answer.quotes], title)
         if len(answer.quotes) < answer.pool_count:
             STDERR.print(f"and {answer.pool_count - len(answer.quotes)} more pools", highlight=False)
-    if not any(one.bid is not None for one in answer.quotes):
+    if all(one.why_not is not None for one in answer.quotes):
         raise typer.Exit(1)
 
 
@@ -225,4 +226,4 @@ def _row(one: VenueQuoteAnswer) -> list[object]:
     numbers = (one.price, one.bid, one.survival, one.at_least)
     shown = ["-" if value is None else f"{value:.4g}" for value in numbers]
     costs = ["-" if value is None else f"{value:.4g}" for value in (one.cost, one.on_demand_cost)]
-    return [pool, *shown, one.windows, *costs, why]
+    return [pool, *shown, one.windows, *costs, (one.source or "-").replace("_", " "), why]

@@ -79,8 +79,9 @@ from app.utilisation.store import UtilisationRows
 from app.venues.following import FeedWatch
 from app.venues.imports import ImportedPrices, VenueImports
 from app.venues.keeping import VenueKeeper
-from app.venues.reads import VenueReads
+from app.venues.reads import VenueReads, VenueStores
 from app.venues.store.feeds import FeedStore
+from app.venues.store.observations import ObservationStore
 from app.venues.store.prices import VenuePriceStore
 
 __all__ = ["LOG_FORMAT", "DowngradeRefused", "ImportedPrices"]
@@ -193,7 +194,11 @@ async def open_services(
                 page_watch = PageWatch(clouds, Pulses(database), heads, watch)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
                 prices = VenuePriceStore(database)
-                venues = VenueReads(prices, FeedStore(database), clock.now_us), VenueKeeper(prices)
+                seen = ObservationStore(database)
+                venues = (
+                    VenueReads(VenueStores(prices, FeedStore(database), seen), clock.now_us),
+                    VenueKeeper(prices, seen, clock.now_us),
+                )
                 others = observing, tokens, feed, webhooks, page_watch, history, *venues
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:

@@ -16,6 +16,7 @@ from app.platform.pages.asking import number
 from app.platform.pages.rendering import render
 from app.venues.reads import QuoteQuestion, StoredVenue, VenueQuotes, VenueReads
 from app.venues.rules.quotes import CONFIDENCE, on_demand_cost
+from app.venues.rules.rates import RevokedBy
 
 _VENUES_ON_PAGE, _POOLS_ON_PAGE = 200, 50
 _LONGEST_US = 3660 * DAY_US
@@ -65,10 +66,12 @@ async def show(request: Request) -> Response:
 
 async def _quotes(request: Request, venue: StoredVenue, form: VenueForm) -> tuple[VenueQuotes | None, str]:
     """Return the quotes, or the reason for which there are none."""
-    if form.question is None or venue.last_us is None:
+    is_by_price = venue.revoked_by is RevokedBy.PRICE
+    if form.question is None or (is_by_price and venue.last_us is None):
         return None, ""
     try:
-        return await reached(request, VenueReads).quotes(venue.name, form.question, venue.last_us), ""
+        at_us = venue.last_us if is_by_price else None
+        return await reached(request, VenueReads).quotes(venue.name, form.question, at_us), ""
     except Conflict as error:
         return None, str(error)
 

@@ -2,23 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from app.domain.times import SECOND_US, seconds, to_datetime
-from app.platform.http.fields import PositiveSecondsInQuery, Probability, Query, Time
+from app.platform.http.fields import Body, Name, PositiveSecondsInQuery, Probability, Query, Time
 from app.platform.http.page_forms import Limit, NumberedPageQuery
 from app.venues.reads import WINDOW_US, QuotedPool, StoredFeed, StoredPool, StoredVenue, VenueQuotes
-from app.venues.rules.history import MICRO
+from app.venues.rules.history import MICRO, PoolName
+from app.venues.rules.observed import Sighting, SightingKind
+from app.venues.rules.pricefiles import POOL_WORD
 from app.venues.rules.quotes import CONFIDENCE, on_demand_cost
 from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.venues import PoolAnswer, VenueAnswer, VenueFeedAnswer, VenueQuoteAnswer, VenueQuotesAnswer
 
-SOURCE = "price_crossing"
 PoolWord = Annotated[str, Field(min_length=1, max_length=100)]
+NewPoolWord = Annotated[str, Field(max_length=100, pattern=POOL_WORD)]
 _TYPE = Field(None, alias="type", description="Only this machine type.")
 _ZONE = Field(None, description="Only this zone.")
+
+
+class MachineSeenBody(Body):
+    """Something that was seen of a machine of a pool, which the first five words name."""
+
+    provider: NewPoolWord
+    region: NewPoolWord
+    zone: NewPoolWord
+    instance_type: NewPoolWord
+    product: NewPoolWord
+    instance_id: Name = Field(alias="id", description="Names the instance, or a series of probes.")
+    at_us: Time
+    kind: SightingKind = Field(strict=False)
+
+
+class ObservationsBody(Body):
+    most_bytes: ClassVar[int] = 1 << 19
+    most_values: ClassVar[int] = 1 << 14
+    observations: list[MachineSeenBody] = Field(min_length=1, max_length=1000)
+
+    def sightings(self) -> list[Sighting]:
+        """Return what was seen."""
+        return [
+            Sighting(PoolName(*(getattr(one, word) for word in PoolName._fields)), one.instance_id, one.at_us, one.kind)
+            for one in self.observations
+        ]
 
 
 class PoolsQuery(NumberedPageQuery):
@@ -72,7 +100,6 @@ def quotes_answer(found: VenueQuotes, query: VenueQuotesQuery) -> VenueQuotesAns
         lifetime_s=seconds(query.lifetime_us),
         probability=query.probability,
         window_s=WINDOW_US // SECOND_US,
-        source=SOURCE,
         confidence=CONFIDENCE,
         design_effect=found.design_effect,
         pool_count=len(fit),

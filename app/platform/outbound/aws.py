@@ -56,7 +56,7 @@ class SpotPriceSource:
 
         retries = {"mode": "standard", "total_max_attempts": _ATTEMPTS}
         config = Config(connect_timeout=_CONNECT_S, read_timeout=_READ_S, retries=retries)
-        return boto3.client("ec2", region_name=self.region, endpoint_url=self._endpoint_url, config=config)
+        return boto3.Session().client("ec2", region_name=self.region, endpoint_url=self._endpoint_url, config=config)
 
 
 def _library() -> tuple[Any, type[Exception]]:

@@ -33,7 +33,8 @@ _LONGEST_LINE = 2_000
 _LONGEST_WORD = 100
 _PRICE = re.compile(r"\d{1,5}(?:\.\d{1,12})?", re.ASCII)
 _SHARE = re.compile(r"[01](?:\.\d{1,20})?", re.ASCII)
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/()+-]*", re.ASCII)
+POOL_WORD = r"^[A-Za-z0-9][A-Za-z0-9 ._/()+-]*$"
+_WORD = re.compile(POOL_WORD.strip("^$"), re.ASCII)
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _ZONE_ID = re.compile(r"[a-z]+\d*-az\d+")
 

@@ -1,4 +1,4 @@
-"""What providers tell of how often they take machines back. A rate is no survival: it says nothing of ages."""
+"""Rates: how often providers say that they take machines back. A rate is no survival: it says nothing of ages."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ BAND_CENTRES = (0.025, 0.075, 0.125, 0.175, 0.25)
 
 
 class RateKind(StrEnum):
-    """What a share is a share of: of the machines of a month, or of all machines that stopped."""
+    """The whole of which a share is told: the machines of a month, or all machines that stopped."""
 
     OF_A_MONTH = "of_a_month"
     OF_STOPS = "of_stops"
 
 
 class RevokedBy(StrEnum):
-    """What ends machines of a venue: a price above the bid, as at Amazon until 2017, or a lack of capacity."""
+    """The cause that ends machines of a venue: a price above the bid, as at Amazon until 2017, or lack of capacity."""
 
     PRICE = "price"
     CAPACITY = "capacity"

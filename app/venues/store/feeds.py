@@ -1,4 +1,4 @@
-"""What became of each venue's feed, in the database: any process tells it."""
+"""The last polls of each venue's feed, in the database: any process tells them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StoredFeed:
 
 @dataclass(frozen=True, slots=True)
 class FeedAge:
-    """How long ago a venue's feed last succeeded, and how often it failed since."""
+    """The time since a venue's feed last succeeded, and how often it failed since."""
 
     venue: str
     age_s: float

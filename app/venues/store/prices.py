@@ -147,7 +147,7 @@ class DayOfPrices(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GivenPrices:
-    """What an import brings: times and millionths by pool, machine types, gaps, rates that a provider told.
+    """An import's content: times and millionths by pool, machine types, gaps, rates that a provider told.
 
     `currency` None: it brings no price. `revoked_by` None: as the venue has it, `price` in a new one.
     """

@@ -105,6 +105,7 @@ class Methods:
     venue = Method(venue_calls.venue)
     remove_venue = Method(venue_calls.remove_venue)
     pools = Method(venue_calls.pools)
+    observe = Method(venue_calls.observe)
     venue_quotes = Method(venue_calls.venue_quotes)
     process_metrics = Method(calls.process_metrics)
     cloud_metrics = Method(calls.cloud_metrics)
