@@ -15,12 +15,11 @@ from app.commands.output import STDOUT, interruptible, print_json, progress_bar
 from app.commands.venue_service import VenueName
 from app.domain.inputs import InputError
 from tenure_client import MachineSeen, TenureClient
-from tenure_client.forms import words
 
 _AT_ONCE = 1000
 _MOST = 1_000_000
 _LONGEST_LINE = 2_000
-_KINDS = words.SightingWord.__metadata__[0].extra_json_schema["enum"]  # type: ignore[attr-defined]
+_KINDS = ("started", "revoked", "ended", "probe_up", "probe_down", "notice")
 _FIELDS = MachineSeen.__struct_fields__
 
 Lines = Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="A JSON object in each line.")]

@@ -37,6 +37,8 @@ class MachineSeenBody(Body):
 
 
 class ObservationsBody(Body):
+    """Things that were seen of machines, in any order."""
+
     most_bytes: ClassVar[int] = 1 << 19
     most_values: ClassVar[int] = 1 << 14
     observations: list[MachineSeenBody] = Field(min_length=1, max_length=1000)

@@ -8,14 +8,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
 import httpx2
 import pytest
 from api_service import Service
-from spot_stub import Price, SpotStub, page, refusal, spot_stub
+from spot_stub import Answer, Price, SpotStub, page, refusal, spot_stub
 
 from app.domain.times import DAY_US, HOUR_US, SECOND_US, rfc3339
 from app.platform.database.database import Database
@@ -85,20 +85,10 @@ def test_what_a_provider_tells_is_imported_and_asked_from_an_hour_before_the_new
     assert "Follows aws us-east-1" in page_of.text
 
 
-def test_what_goes_wrong_is_said_within_a_poll_and_keeps_the_prices(
-    service: Service, stub: SpotStub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stub.answer = lambda _: page(prices(3))
-    poll(service, stub, "failing")
-    before = shown(service, "failing")
-    monkeypatch.setattr(aws, "_ATTEMPTS", 2)
-    monkeypatch.setattr(aws, "MOST_PAGES", 20)
-    numbers = count()
-    free = socket.create_server(("127.0.0.1", 0))
-    port = free.getsockname()[1]
-    free.close()
-    bad = prices(1)[0]
-    cases = [
+def failures_of_a_provider() -> list[tuple[Callable[[str | None], Answer], str]]:
+    """Return what a provider may answer, and what is said of it."""
+    numbers, bad = count(), prices(1)[0]
+    return [
         (lambda _: refusal("RequestLimitExceeded", 503), "refuses: RequestLimitExceeded"),
         (lambda _: refusal("RequestExpired", 400, SECRET), "refuses: RequestExpired"),
         (lambda _: refusal("AuthFailure", 401, SECRET), "refuses: AuthFailure"),
@@ -109,6 +99,20 @@ def test_what_goes_wrong_is_said_within_a_poll_and_keeps_the_prices(
         (lambda _: (200, "<html>proxy</html><"), "could not be asked"),
         (lambda _: (500, ""), "refuses: 500"),
     ]
+
+
+def test_what_goes_wrong_is_said_within_a_poll_and_keeps_the_prices(
+    service: Service, stub: SpotStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub.answer = lambda _: page(prices(3))
+    poll(service, stub, "failing")
+    before = shown(service, "failing")
+    monkeypatch.setattr(aws, "_ATTEMPTS", 2)
+    monkeypatch.setattr(aws, "MOST_PAGES", 20)
+    free = socket.create_server(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+    free.close()
+    cases = failures_of_a_provider()
     for failures, (answer, why) in enumerate(cases, 1):
         stub.answer = answer
         with pytest.raises(FeedFailed, match=why) as error:

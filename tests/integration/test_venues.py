@@ -358,8 +358,12 @@ def test_observations_are_taken_once_and_quotes_come_from_them(service: Service)
         f"{service.url}/ui/venues/seen", headers={"Cookie": f"tenure_token={service.client.headers['X-Auth-Token']}"}
     )
     assert "lack of capacity" in page.text
+
+
+def test_observations_that_cannot_be_are_refused_as_a_whole(service: Service) -> None:
+    put(service, "unseen", lines("a", 1))
     before = sql(service, "SELECT count(*) FROM pool_observation")
-    path = "/v1/venues/seen/observations"
+    path = "/v1/venues/unseen/observations"
     good = {"id": "x", "provider": "aws", "region": "r", "zone": "z", "instance_type": "t", "product": "p"}
     for changed in ({"kind": "died"}, {"at": "2999-01-01T00:00:00Z"}, {"zone": " "}, {"id": ""}, {"more": 1}):
         body = {"at": "2026-01-01T00:00:00Z", "kind": "started", **good, **changed}

@@ -24,7 +24,7 @@ from app.notices.wire import HandoverStatus
 from app.processes.endpoints import ENDPOINTS
 from app.scheduling.wire.clouds import PolicyChange as PolicyChangeBody
 from app.scheduling.wire.instances import Verdict
-from app.venues.rules.observed import QuoteSource, SightingKind
+from app.venues.rules.observed import QuoteSource
 from app.venues.rules.quotes import QuoteReason
 from app.venues.rules.rates import RevokedBy
 from tenure_client import Market, PolicyChange, Resources, Role, Stop, calls, endpoints, values
@@ -131,7 +131,6 @@ WORDS = {
     words.VenueReasonWord: QuoteReason,
     words.RevokedByWord: RevokedBy,
     words.QuoteSourceWord: QuoteSource,
-    words.SightingWord: SightingKind,
 }
 
 

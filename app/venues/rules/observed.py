@@ -3,7 +3,7 @@
 Own instances and probes give *runs*: the ages at which a machine was first and last known to live, and if it was taken
 back then. Kaplan-Meier by age counts a run only from the age at which it was first seen (delayed entry). A pool's
 estimate is pooled with those of its family in the zone, of the zone and of the region, by how many revocations each
-has seen. What a provider tells is the prior of all, worth one revocation (market.md, 4.2).
+has seen. What a provider tells is the prior of all, worth one revocation.
 """
 
 from __future__ import annotations

@@ -84,7 +84,8 @@ class Resources(NamedTuple):
 class MachineSeen(Struct):
     """Something that was seen of a machine of a venue's pool, which the first five words name.
 
-    `id` names the instance, or a series of probes. `kind` is one of the words of `SightingWord`.
+    `id` names the instance, or a series of probes. `kind`: `started`, `revoked`, `ended`, `probe_up`,
+    `probe_down` or `notice`.
     """
 
     provider: str

@@ -126,12 +126,4 @@ QuoteSourceWord = Annotated[
         "what was observed of machines; or from what the provider tells of machines that it took back, alone.",
     ),
 ]
-SightingWord = Annotated[
-    str,
-    one_of(
-        ("started", "revoked", "ended", "probe_up", "probe_down", "notice"),
-        "An own instance started, was taken back, or was ended by its user; a probe found a machine, or none; a notice "
-        "that an instance will be taken back.",
-    ),
-]
 TokenStatusWord = Annotated[str, one_of(("valid", "expired", "revoked"), "What became of a token.")]
