@@ -173,3 +173,4 @@ class PolicyChange(TypedDict, total=False):
     displaces_overrunning: bool
     budget: str
     overrun_share: float | None
+    gives_back: bool
