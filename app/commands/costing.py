@@ -9,10 +9,10 @@ import typer
 from rich.text import Text
 
 from app.commands.fitting import Column, print_fitting
-from app.commands.managing import wanted_in
 from app.commands.options import Json, on_service
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length
+from app.managing.declared import read_cluster
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.clusters import ClusterCostAnswer
 
@@ -41,7 +41,7 @@ def cost(
     The service knows the prices once the cluster's manager has run with them.
     """
     is_file = cluster.endswith(".toml") or "/" in cluster or Path(cluster).is_file()
-    found = client.cluster_cost(wanted_in(Path(cluster)).name if is_file else cluster)
+    found = client.cluster_cost(read_cluster(Path(cluster)).name if is_file else cluster)
     if as_json:
         print_json(json_of(found))
     else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -40,14 +40,16 @@ class _NewestLook(NamedTuple):
 
 
 class Reporter:
-    """Reports one cluster. `client` must give up at once: this thread tries again by itself."""
+    """Reports one cluster. `wanted` tells how its file wants it now; `client` must give up at once, as this
+    thread tries again by itself.
+    """
 
-    def __init__(self, wanted: ClusterWanted, events: Events, client: TenureClient) -> None:
+    def __init__(self, wanted: Callable[[], ClusterWanted], events: Events, client: TenureClient) -> None:
         self._wanted, self._events, self._client = wanted, events, client
         self._place = events.path.with_name("events.told")
         self._look: _NewestLook | None = None
         self._over = Event()
-        self._is_described = False
+        self._described: ClusterWanted | None = None
         self._said = ""
         self._thread = Thread(target=self._run, name="reporter", daemon=True)
 
@@ -81,12 +83,9 @@ class Reporter:
 
     def _report(self) -> bool:
         """Report the next part of the record, and the newest look; return True if there is more."""
-        if not self._is_described:
-            pools = [
-                {name: value for name, value in asdict(pool).items() if name in _OF_POOL} for pool in self._wanted.pools
-            ]
-            self._client.put_cluster(self._wanted.name, pools, self._wanted.scale.max_nodes)
-            self._is_described = True
+        wanted = self._wanted()
+        if wanted != self._described:
+            self._describe(wanted)
         begin = self._begin()
         told, end = _next_lines(self._events.path, begin)
         look, self._look = self._look, None
@@ -94,15 +93,20 @@ class Reporter:
             return False
         more = {} if look is None else look._asdict()
         try:
-            self._client.report_cluster_events(self._wanted.name, told, **more)
+            self._client.report_cluster_events(wanted.name, told, **more)
         except NotFound:  # somebody has removed it
-            self._is_described = False
+            self._described = None
             raise
         if end != begin:
             new = self._place.with_suffix(".new")
             new.write_text(str(end))
             new.replace(self._place)
         return len(told) == _MOST_LINES
+
+    def _describe(self, wanted: ClusterWanted) -> None:
+        pools = [{name: value for name, value in asdict(pool).items() if name in _OF_POOL} for pool in wanted.pools]
+        self._client.put_cluster(wanted.name, pools, wanted.scale.max_nodes)
+        self._described = wanted
 
     def _begin(self) -> int:
         """Return how far the record is reported; 0 where it is another record, or nothing was."""

@@ -29,7 +29,7 @@ STORY = [
     "read_process_metrics", "read_cloud_metrics",
     "create_webhook", "list_webhooks", "show_webhook", "pause_webhook", "test_webhook", "list_dead_letters",
     "replay_dead_letters", "resume_webhook", "delete_webhook",
-    "list_venues", "show_venue", "list_pools", "read_venue_quotes",
+    "list_venues", "show_venue", "list_pools", "observe_machines", "read_venue_quotes", "remove_venue",
     "put_cluster", "list_clusters", "show_cluster", "report_cluster_events", "list_cluster_events",
     "list_cluster_nodes", "list_cluster_jobs", "list_cluster_checkpoints",
     "read_cluster_cost", "read_cluster_metrics", "delete_cluster",

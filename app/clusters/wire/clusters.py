@@ -66,7 +66,7 @@ class ClusterPoolBody(Body):
     cloud: Name
     flavor: Name
     market: Literal["spot", "on_demand"] = "spot"
-    max_nodes: Annotated[int, Field(ge=1, le=MOST_NODES), WHOLE] = 1
+    max_nodes: Annotated[int, Field(ge=0, le=MOST_NODES), WHOLE] = 1
     price_per_hour: _PriceOfHour = 0.0
     on_demand_price_per_hour: _PriceOfHour | None = Field(
         None, description="Of the same machine on demand; of an on-demand pool by default its price."
@@ -79,7 +79,7 @@ class ClusterPoolBody(Body):
 class ClusterBody(Body):
     """The description of a cluster, as far as the service needs to know it."""
 
-    max_nodes: Annotated[int, Field(ge=1, le=MOST_NODES), WHOLE] = Field(MOST_NODES, description="Of all pools.")
+    max_nodes: Annotated[int, Field(ge=0, le=MOST_NODES), WHOLE] = Field(MOST_NODES, description="Of all pools.")
     pools: Annotated[
         tuple[ClusterPoolBody, ...],
         Field(min_length=1, max_length=MOST_POOLS, strict=False),
