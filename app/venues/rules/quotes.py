@@ -89,7 +89,8 @@ def learned_quote(
         return None
     if _known_us(past, window_us) < LEAST_KNOWN_US:
         return None
-    bid, chance = trained.least_bid(pools, 0, past, lifetime_us, probability)
+    bid, found = trained.least_bid(pools, 0, past, lifetime_us, probability)
+    chance = min(found, probability)  # calibrated are bids of a level; what a bid says beyond it is too much
     starts_us = lattice(max(int(past.at_us[0]), past.end_us - window_us), past.end_us, EVERY_US)
     starts = past_starts(past, window_us, bid)
     begun = begun_under(highest_within(past, starts_us, lifetime_us), starts.prices, bid)
