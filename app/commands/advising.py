@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.text import Text
@@ -50,24 +50,34 @@ def advise(
 
     The instance runs; or it is one of a flavor that had this age of its lifetime now.
     """
-    pause_s = _seconds("--pause", pause) or 0.0
     lengths = {
         "write_s": _seconds("--write", write),
         "restore_s": _seconds("--restore", restore),
         "at_risk_s": _seconds("--at-risk", at_risk),
         "loss_every_s": _seconds("--loss-every", loss_every),
     }
-    lifetime_s, age_s = _seconds("--lifetime", lifetime), _seconds("--age", age) or 0.0
-    if instance is not None and flavor is None and lifetime is None:
-        answer = client.checkpoint_advice(cloud, instance, pause_s, **lengths)
-    elif instance is None and flavor is not None and lifetime_s is not None:
-        answer = client.flavor_checkpoint_advice(cloud, flavor, lifetime_s, pause_s, age_s=age_s, **lengths)
-    else:
-        raise InputError("say either an instance that runs, or --flavor and --lifetime")
-    if as_json:
-        print_json(json_of(answer))
-    else:
-        _print(answer)
+    subject = _AdviceSubject(instance, flavor, _seconds("--lifetime", lifetime), _seconds("--age", age) or 0.0)
+    _tell(_asked(client, cloud, subject, _seconds("--pause", pause) or 0.0, lengths), as_json=as_json)
+
+
+class _AdviceSubject(NamedTuple):
+    """An instance that runs, or a flavor with a lifetime and an age."""
+
+    instance: str | None
+    flavor: str | None
+    lifetime_s: float | None
+    age_s: float
+
+
+def _asked(
+    client: TenureClient, cloud: str, subject: _AdviceSubject, pause_s: float, lengths: dict[str, float | None]
+) -> CheckpointAdviceAnswer:
+    instance, flavor, lifetime_s, age_s = subject
+    if instance is not None and flavor is None and lifetime_s is None:
+        return client.checkpoint_advice(cloud, instance, pause_s, **lengths)
+    if instance is None and flavor is not None and lifetime_s is not None:
+        return client.flavor_checkpoint_advice(cloud, flavor, lifetime_s, pause_s, age_s=age_s, **lengths)
+    raise InputError("say either an instance that runs, or --flavor and --lifetime")
 
 
 def _seconds(option: str, text: str | None) -> float | None:
@@ -77,7 +87,10 @@ def _seconds(option: str, text: str | None) -> float | None:
         raise InputError(f"{option}: {error}") from None
 
 
-def _print(answer: CheckpointAdviceAnswer) -> None:
+def _tell(answer: CheckpointAdviceAnswer, *, as_json: bool) -> None:
+    if as_json:
+        print_json(json_of(answer))
+        return
     print_text(Text(answer.sentence))
     rest_s = (answer.deadline - answer.at).total_seconds()
     facts = (

@@ -84,7 +84,9 @@ from app.venues.following import FeedWatch
 from app.venues.imports import ImportedPrices, VenueImports
 from app.venues.keeping import VenueKeeper
 from app.venues.reads import VenueReads, VenueStores
+from app.venues.refits import VenueRefits
 from app.venues.store.feeds import FeedStore
+from app.venues.store.models import VenueModels
 from app.venues.store.observations import ObservationStore
 from app.venues.store.prices import VenuePriceStore
 
@@ -119,6 +121,7 @@ class WorkerParts:
     tokens: TokenKeeper
     rollup: Rollup
     feeds: FeedWatch
+    refits: VenueRefits
 
 
 @contextmanager
@@ -200,15 +203,12 @@ async def open_services(
                 prices = VenuePriceStore(database)
                 seen = ObservationStore(database)
                 venues = (
-                    VenueReads(VenueStores(prices, FeedStore(database), seen), clock.now_us),
+                    VenueReads(VenueStores(prices, FeedStore(database), seen, VenueModels(database)), clock.now_us),
                     VenueKeeper(prices, seen, clock.now_us),
                 )
-                clusters = (
-                    ClusterKeeper(ClusterStore(database), clouds, clock.now_us),
-                    ClusterCosts(clouds, log, scheduler),
-                    Foreseeing(scheduler, reads[1]),
-                )
-                others = observing, tokens, feed, webhooks, page_watch, history, *venues, *clusters
+                clusters = ClusterKeeper(ClusterStore(database), clouds, clock.now_us), Foreseeing(scheduler, reads[1])
+                costs = ClusterCosts(clouds, log, scheduler)
+                others = observing, tokens, feed, webhooks, page_watch, history, costs, *venues, *clusters
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             await scheduler.close()
@@ -298,6 +298,7 @@ async def open_worker(
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
                     FeedWatch(FeedStore(database)),
+                    VenueRefits(VenuePriceStore(database), VenueModels(database), Locks(database)),
                 )
 
 

@@ -11,7 +11,7 @@ WIDTH = 1000.0
 _STOPS = ("job_requeued", "job_ended")
 
 
-class Stretch(NamedTuple):
+class RunTime(NamedTuple):
     """A time in which the job ran."""
 
     left: float
@@ -29,7 +29,7 @@ class JobStrip(NamedTuple):
     """The strip of a job."""
 
     job: str
-    runs: list[Stretch]
+    runs: list[RunTime]
     ticks: list[Tick]
 
 
@@ -40,7 +40,7 @@ def strip_of(job: ToldJob, begin_us: int, end_us: int) -> JobStrip:
     def place(at_us: int) -> float:
         return min(max((at_us - begin_us) * scale, 0.0), WIDTH)
 
-    runs = [Stretch(place(first), place(last) - place(first)) for first, last in _runs(job, end_us) if last >= begin_us]
+    runs = [RunTime(place(first), place(last) - place(first)) for first, last in _runs(job, end_us) if last >= begin_us]
     ticks = [Tick(place(at_us), what) for at_us, what in _ticks(job) if begin_us <= at_us <= end_us]
     return JobStrip(job.job, runs, ticks)
 
