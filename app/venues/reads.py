@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -18,6 +18,7 @@ from app.platform.telemetry.metrics import VENUE_QUOTES
 from app.venues.rules.bounds import FIRST_EFFECT
 from app.venues.rules.history import PoolName, VenuePrices, venue_of
 from app.venues.rules.quotes import PoolQuote, pool_quote
+from app.venues.rules.types import MachineType
 from app.venues.store.prices import DayOfPrices, StoredPool, StoredVenue, VenuePriceStore
 
 WINDOW_US = 60 * DAY_US
@@ -61,6 +62,17 @@ class VenueQuotes:
 class _KnownVenue(NamedTuple):
     pools: Sequence[StoredPool]
     prices: VenuePrices
+
+
+class VenueHistory(NamedTuple):
+    """A venue's past as of its newest price, which may be older than what is quoted from."""
+
+    venue: StoredVenue
+    as_of_us: int
+    is_stale: bool
+    pools: Sequence[StoredPool]
+    prices: VenuePrices
+    types: Mapping[str, MachineType]
 
 
 class VenueReads:
@@ -109,19 +121,32 @@ class VenueReads:
         VENUE_QUOTES.labels(name).inc(len(answer.quotes))
         return answer
 
+    async def history(self, name: str, at_us: int) -> VenueHistory:
+        """Return what is known of a venue at a time. Raises VenueNotFound, HistoryTooShort without any price."""
+        venue = await self.show(name)
+        as_of_us = await self._newest_us(venue, at_us)
+        async with self._turn:
+            known = await self._history(venue, as_of_us)
+        types = await self._store.types(venue.id)
+        return VenueHistory(venue, as_of_us, at_us - as_of_us > MOST_AGE_US, known.pools, known.prices, types)
+
     async def _as_of_us(self, venue: StoredVenue, at_us: int) -> int:
-        """Return the time of the newest price by then."""
+        """Return the time of the newest price by then. Raises PricesStale if that is too old."""
+        newest_us = await self._newest_us(venue, at_us)
+        if at_us - newest_us > MOST_AGE_US:
+            raise PricesStale(
+                f"the newest price of venue {venue.name!r} is of {time_text(newest_us)}, more than 25 hours before "
+                f"{time_text(at_us)}; import newer ones, or ask with `at` for an earlier time"
+            )
+        return newest_us
+
+    async def _newest_us(self, venue: StoredVenue, at_us: int) -> int:
         if venue.last_us is not None and venue.last_us <= at_us:
             newest_us: int | None = venue.last_us
         else:
             newest_us = await self._store.newest_us(venue.id, at_us)
         if newest_us is None:
             raise HistoryTooShort(f"venue {venue.name!r} has no price by {time_text(at_us)}")
-        if at_us - newest_us > MOST_AGE_US:
-            raise PricesStale(
-                f"the newest price of venue {venue.name!r} is of {time_text(newest_us)}, more than 25 hours before "
-                f"{time_text(at_us)}; import newer ones, or ask with `at` for an earlier time"
-            )
         return newest_us
 
     async def _history(self, venue: StoredVenue, as_of_us: int) -> _KnownVenue:

@@ -106,6 +106,7 @@ STREAMS = _gauge("tenure_event_streams", "Streams of events that are open.")
 VENUE_QUOTES = _counter(
     "tenure_venue_quotes_total", "Quotes of pools of venues that this process answered with.", ["venue"]
 )
+PLANNED_JOBS = _counter("tenure_planned_jobs_total", "Jobs of plans that this process has made.")
 LEFT_ALONE = _gauge(
     "tenure_left_alone",
     "What this process leaves alone because a newer version wrote it: `clouds`, how many; `database`, 1 where it is all"
