@@ -1,4 +1,4 @@
-"""What is asked of a plan: jobs, the places where they could run, and what holds for all of them."""
+"""Requests for plans: jobs, the places where they could run, and what holds for all of them."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ __all__ = ["Plans", "StoredOutcome", "StoredPlan"]
 
 
 class JobStanding(NamedTuple):
-    """Where a job on no machine stands: the time, the share of its work that is saved, the ways that could be taken."""
+    """The standing of a job on no machine: the time, the share of its work that is saved, the ways that could be taken."""
 
     at_us: int
     saved: float
@@ -51,7 +51,7 @@ class JobStanding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutcomeTold:
-    """What came of a job: when it ended (None: it did not), its cost, machines lost, and if it used one on demand."""
+    """A job's outcome: when it ended (None: it did not), its cost, machines lost, and if it used one on demand."""
 
     job: str
     ended_us: int | None

@@ -111,7 +111,7 @@ class PlanRateBody(Body):
 
 
 class PlanCheckpointBody(Body):
-    """How the jobs keep what they have done."""
+    """The times of the jobs' checkpoints."""
 
     write_us: WholeSeconds = Field(description="How long a checkpoint stops a job.")
     read_us: WholeSeconds = Field(description="How long a job takes to go on from one.")
@@ -183,7 +183,7 @@ class PlanBody(Body):
 
 
 class MoveQuery(Query):
-    """Where a job stands that is on no machine."""
+    """The standing of a job that is on no machine."""
 
     job: Name
     saved: Annotated[float, Field(ge=0, lt=1)] = Field(description="The share of its work that is in a checkpoint.")

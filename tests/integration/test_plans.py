@@ -134,8 +134,8 @@ def test_own_clouds_stand_beside_venues(client: httpx2.Client, service: Service)
     policy = {"guarantee": "none", "warm_up_s": 0}
     client.post("/v1/clouds", json={"name": "own", "policy": policy}).raise_for_status()
     cloud = "/v1/clouds/own"
-    client.post(f"{cloud}/nodes", json={"name": "n1", "capacity": {"cores": 8}}).raise_for_status()
-    client.post(f"{cloud}/flavors", json={"name": "small", "resources": {"cores": 2}}).raise_for_status()
+    client.post(f"{cloud}/nodes", json={"name": "n1", "cores": 8}).raise_for_status()
+    client.post(f"{cloud}/flavors", json={"name": "small", "cores": 2}).raise_for_status()
     place = {"cloud": "own", "flavor": "small"}
     now = body("own-1", job(deadline=(datetime.now(UTC) + timedelta(hours=9)).isoformat()), at=None, clouds=[place])
     check(client.post("/v1/plans", json=now), errors.TableNotFound)

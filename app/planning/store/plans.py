@@ -40,7 +40,7 @@ class StoredPlan(NamedTuple):
 
 
 class StoredOutcome(NamedTuple):
-    """What was said of a job, and what came of it. Without a venue it did not begin in a pool of one."""
+    """A job's outcome, beside what was said of it. Without a venue it did not begin in a pool of one."""
 
     plan: str
     job: str

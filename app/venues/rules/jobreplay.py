@@ -68,15 +68,22 @@ def replayed(starts: ReplayedStarts, pools: ReplayedWays, terms: JobTerms, ways:
     return found
 
 
-@compiled
 def replayed_segments(
     start: int, starts: ReplayedStarts, pools: ReplayedWays, terms: JobTerms, ways: Dollars, fixed: Dollars
 ) -> Dollars:
     """Return (k, 4) the stretches of a start: way, begin and end since the start, and 1 if the machine was lost."""
+    return replayed_with_stretches(start, starts, pools, terms, ways, fixed)[1]
+
+
+@compiled
+def replayed_with_stretches(
+    start: int, starts: ReplayedStarts, pools: ReplayedWays, terms: JobTerms, ways: Dollars, fixed: Dollars
+) -> tuple[Dollars, Dollars]:
+    """Return (8) what came of the job from a start, and (k, 4) its first stretches as in `replayed_segments`."""
     found, segments = np.zeros(8), np.full((_MOST_SEGMENTS, 4), np.nan)
     _replay_one(start, starts, pools, terms, ways, fixed, found, segments)
     count = int((~np.isnan(segments[:, 0])).sum())
-    return segments[:count]
+    return found, segments[:count]
 
 
 @inner

@@ -76,7 +76,7 @@ class PlanQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Replays:
-    """What came of a job from the starts that could be watched to its end (n, 8), and these starts' numbers (n)."""
+    """A job's ends from the starts that could be watched to its end (n, 8), and these starts' numbers (n)."""
 
     found: Dollars
     starts: Ints
@@ -113,7 +113,7 @@ def make_plan(question: PlanQuestion, pools: Sequence[PlanPool]) -> MadePlan:
     """Return the plan. Raises DeadlineImpossible, BudgetImpossible."""
     known = [known_pool(pool, question.window_us) for pool in pools]
     fixed = [fixed_machine(job, pools, question) for job in question.jobs]
-    options = [_options(job, known, of_job, question) for job, of_job in zip(question.jobs, fixed, strict=True)]
+    options = [job_options(job, known, of_job, question) for job, of_job in zip(question.jobs, fixed, strict=True)]
     choice = choose_options(options, pools, question.limits)
     if choice is None:
         raise BudgetImpossible(sum(min(one.cost for one in of_job) for of_job in options))
@@ -146,7 +146,7 @@ def fixed_machine(job: PlanJob, pools: Sequence[PlanPool], question: PlanQuestio
     return min(found, key=lambda one: one.cost, default=None)
 
 
-def _options(
+def job_options(
     job: PlanJob, known: Sequence[KnownPool], fixed: FixedMachine | None, question: PlanQuestion
 ) -> list[PlanOption]:
     """Return the options that reach the job's probability, and those in no pool."""
@@ -178,7 +178,7 @@ def _job_plan(
 ) -> JobPlan:
     (at, job), (options, number), (starts_us, question) = numbered, found, asked
     chosen = options[number]
-    ways = _ways(options, chosen, pools) if job.deadline_us is not None else [chosen] * (chosen.pool >= 0)
+    ways = ways_after(options, chosen, pools) if job.deadline_us is not None else [chosen] * (chosen.pool >= 0)
     policy, terms = terms_of(job, fixed, question.now_us)
     columns = JobPolicy(tuple(one.times for one in ways), policy.on_demand, policy.margin_us).columns
     replaying = ways_of([(pools[one.pool], one.bid) for one in ways])
@@ -206,7 +206,7 @@ def _unreplayed(job: PlanJob, chosen: PlanOption, fixed: FixedMachine | None) ->
     return JobPlan(job, inf, chosen, [], fixed, Replays(rows, np.arange(STARTS)), segments, segments)
 
 
-def _ways(options: Sequence[PlanOption], chosen: PlanOption, pools: Sequence[PlanPool]) -> list[PlanOption]:
+def ways_after(options: Sequence[PlanOption], chosen: PlanOption, pools: Sequence[PlanPool]) -> list[PlanOption]:
     """Return the chosen option and the best of other pools, those of groups that are not yet there first."""
     if chosen.pool < 0:
         return []

@@ -1,4 +1,4 @@
-"""What a plan is made of: jobs, the pools that could run them, and the options among which it chooses.
+"""The parts of a plan: jobs, the pools that could run them, and the options among which it chooses.
 
 A pool either has recorded prices, under which machines are revoked by their bid, or a steady price and a curve: how
 many machines are alive after a time. Costs are in one currency, whatever it is.
@@ -64,7 +64,7 @@ def curve_of_rate(lost_in_a_month: float) -> PoolCurve:
 
 
 class CheckpointTimes(NamedTuple):
-    """How long a checkpoint is written and read; the work between two, or None: by the hazard."""
+    """The time to write a checkpoint and to read it; the work between two, or None: by the hazard."""
 
     pause_us: int
     read_us: int

@@ -145,7 +145,7 @@ class PlansAnswer(Answer, kw_only=True):
 
 
 class JobMoveAnswer(Answer, kw_only=True):
-    """What a job that is on no machine does now."""
+    """The move of a job that is on no machine."""
 
     job: str
     move: JobMoveWord
@@ -157,7 +157,7 @@ class JobMoveAnswer(Answer, kw_only=True):
 
 
 class PlanOutcomeAnswer(Answer, kw_only=True):
-    """What was said of a job and what came of it."""
+    """A job's outcome, beside what was said of it."""
 
     plan: str
     job: str
