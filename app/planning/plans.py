@@ -42,7 +42,7 @@ __all__ = ["Plans", "StoredOutcome", "StoredPlan"]
 
 
 class JobStanding(NamedTuple):
-    """The standing of a job on no machine: the time, the share of its work that is saved, the ways that could be taken."""
+    """The standing of a job on no machine: the time, the share of its work that is saved, the ways it could take."""
 
     at_us: int
     saved: float

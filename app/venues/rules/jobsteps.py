@@ -65,7 +65,7 @@ class JobPolicy:
 
 
 class JobMove(NamedTuple):
-    """A thing to do now, and the longest time for it. `saved`: the share of the work that is kept when that time is over."""
+    """A thing to do now, and the longest time for it. `saved`: the share of the work that is kept then."""
 
     kind: JobMoveKind
     way: int

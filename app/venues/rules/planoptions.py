@@ -47,7 +47,7 @@ from app.venues.rules.survival import (
 NEAREST = 60
 _NEAR = 0.05
 _HALF_LIFE_US = 10 * DAY_US
-"""As in `cost.analog_cost`."""
+"""The width and the half-life of `cost.analog_cost`."""
 _SHARES = (0.5, 0.75, 0.9, 0.95, 0.97, 0.99, 1.0)
 _OF_ON_DEMAND = (1.0, 10.0)
 _SCREENED = 12
