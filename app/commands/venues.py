@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.commands import venue_plans, venue_service
+from app.commands import venue_feeds, venue_plans, venue_service, venue_sightings
 from app.commands.evaluation import each
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import Json, Report, Seed
@@ -54,6 +54,8 @@ def register(app: typer.Typer) -> None:
     venues.command(epilog=f"Example: {example}")(backtest)
     venue_service.register(venues)
     venue_plans.register(venues)
+    venue_feeds.register(venues)
+    venue_sightings.register(venues)
     app.add_typer(venues, name="venue")
 
 

@@ -15,13 +15,16 @@ from app.forecasts.table_reads import TableReads
 from app.planning.asking import AskedCloud, AskedRate, PlanRequest
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.slots import outlooks_beside, slots_of
-from app.venues.reads import WINDOW_US, VenueHistory, VenueReads
+from app.venues.reads import WINDOW_US, StoredPool, VenueHistory, VenueReads
+from app.venues.rules.bounds import FIRST_EFFECT
+from app.venues.rules.history import PoolName
+from app.venues.rules.observed import ObservedPools
 from app.venues.rules.planned import PlanPool, PoolCurve, SurvivalSource, curve_of_rate
 from app.venues.rules.quotes import CONFIDENCE, LEAST_HISTORY_US
 from app.venues.rules.types import MachineType
 
 MOST_POOLS = 2_000
-_FIRST_US, _LONGEST_US, _POINTS = 60_000_000, 90 * DAY_US, 64
+_FIRST_US, _LONGEST_US, _POINTS, _OBSERVED_POINTS = 60_000_000, 90 * DAY_US, 64, 24
 _MIB_PER_GIB = 1024.0
 
 
@@ -131,28 +134,50 @@ def _rate(asked: AskedRate, cap: int | None) -> Place:
 
 
 def _with_venue(found: KnownPlaces, history: VenueHistory, request: PlanRequest) -> KnownPlaces:
-    venue, as_of_us, is_stale, pools, prices, types = history
+    venue = history.venue
     if found.currency not in (None, venue.currency):
         raise PlanInvalid(f"venue {venue.name!r} has prices in {venue.currency}, and another in {found.currency}")
     left_out, places = [*found.left_out], [*found.places]
-    for pool in pools:
-        words = f"{pool.name.zone} {pool.name.instance_type}"
-        steps, machine = prices.pools.get(pool.name), types.get(pool.name.instance_type)
-        past = None if steps is None else steps.between(as_of_us - WINDOW_US, as_of_us + 1)
-        if machine is None:
-            left_out.append(LeftOut(venue.name, words, "type_unknown"))
-        elif past is None or not len(past.price) or isnan(past.price[-1]):
-            left_out.append(LeftOut(venue.name, words, "price_unknown"))
-        elif past.end_us - int(past.at_us[0]) < LEAST_HISTORY_US:
-            left_out.append(LeftOut(venue.name, words, "history_too_short"))
-        elif len(places) >= MOST_POOLS:
-            left_out.append(LeftOut(venue.name, words, "too_many"))
+    for pool in history.pools:
+        made = _pool(pool, history, request.cap) if len(places) < MOST_POOLS else "too_many"
+        if isinstance(made, PlanPool):
+            words = pool.name.zone, pool.name.instance_type, pool.name.product
+            places.append(Place(made, venue.name, *words, history.is_stale))
         else:
-            zone = f"{venue.name} {pool.name.zone}"
-            made = PlanPool(zone, machine, SurvivalSource.PRICE_CROSSING, past, cap=request.cap)
-            places.append(Place(made, venue.name, pool.name.zone, pool.name.instance_type, pool.name.product, is_stale))
-    seen = [*found.venues, SeenVenue(venue.name, as_of_us, is_stale)]
-    return KnownPlaces(places, left_out, seen, found.types | dict(types), venue.currency)
+            left_out.append(LeftOut(venue.name, f"{pool.name.zone} {pool.name.instance_type}", made))
+    seen = [*found.venues, SeenVenue(venue.name, history.as_of_us, history.is_stale)]
+    return KnownPlaces(places, left_out, seen, found.types | dict(history.types), venue.currency)
+
+
+def _pool(pool: StoredPool, history: VenueHistory, cap: int | None) -> PlanPool | str:
+    """Return a pool, or the reason for which it is left out."""
+    machine, steps = history.types.get(pool.name.instance_type), history.prices.pools.get(pool.name)
+    group = f"{history.venue.name} {pool.name.zone}"
+    past = None if steps is None else steps.between(history.as_of_us - WINDOW_US, history.as_of_us + 1)
+    if machine is None:
+        return "type_unknown"
+    if past is None or not len(past.price) or isnan(past.price[-1]):
+        return "price_unknown"
+    if history.observed is not None:
+        return _observed(group, machine, float(past.price[-1]), history.observed, pool.name, cap) or "no_evidence"
+    if past.end_us - int(past.at_us[0]) < LEAST_HISTORY_US:
+        return "history_too_short"
+    return PlanPool(group, machine, SurvivalSource.PRICE_CROSSING, past, cap=cap)
+
+
+def _observed(
+    group: str, machine: MachineType, price: float, observed: ObservedPools, name: PoolName, cap: int | None
+) -> PlanPool | None:
+    """Return a pool whose machines end for lack of capacity, at its price now; None without any evidence."""
+    times_us = np.geomspace(_FIRST_US, _LONGEST_US, _OBSERVED_POINTS).astype(np.int64)
+    told = [observed.survival(name, int(us), FIRST_EFFECT, CONFIDENCE) for us in times_us]
+    known = [one for one in told if one is not None]
+    if len(known) < len(told):
+        return None
+    middle = known[len(known) // 2]
+    alive = np.minimum.accumulate(np.array([one.share for one in known]))
+    curve = PoolCurve(times_us, alive, middle.windows, middle.at_least)
+    return PlanPool(group, machine, SurvivalSource(middle.source.value), steady=price, curve=curve, cap=cap)
 
 
 def pools_of(places: Sequence[Place]) -> list[PlanPool]:

@@ -26,14 +26,17 @@ from app.scheduling.wire.clouds import PolicyChange as PolicyChangeBody
 from app.scheduling.wire.instances import Verdict
 from app.venues.rules.assign import ChoiceMethod
 from app.venues.rules.jobsteps import JobMoveKind
+from app.venues.rules.observed import QuoteSource
 from app.venues.rules.planned import SurvivalSource
 from app.venues.rules.quotes import QuoteReason
+from app.venues.rules.rates import RevokedBy
 from tenure_client import Market, PolicyChange, Resources, Role, Stop, calls, endpoints, values
 from tenure_client.client import AsyncTenureClient, Methods, TenureClient
 from tenure_client.endpoints import Call, Endpoint, Listing, Repeat
 from tenure_client.forms import words
 from tenure_client.forms.clouds import PolicyAnswer
 from tenure_client.methods import Method
+from tenure_client.values import MachineSeen
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS: dict[str, Any] = {
@@ -52,6 +55,7 @@ ARGUMENTS: dict[str, Any] = {
     "zone_risk": 0.5, "budget": 9.5, "plan": "nightly-1", "job": "render", "saved": 0.5, "available": [0, 1],
     "cost": 1.5, "ended_at": datetime(2026, 1, 2, tzinfo=UTC), "lost": 1, "on_demand": True,
     "venue": "aws-east", "instance_type": "c3.xlarge", "zone": "us-east-1a", "probability": 0.95,
+    "observations": [MachineSeen("a", "r", "z", "t", "p", "i", datetime(2026, 1, 1, tzinfo=UTC), "started")],
 }  # fmt: skip
 """An argument for every parameter of every method, by its name."""
 NUMBERED = {"tables", "runs", "tokens", "webhooks", "pools", "plans"}
@@ -135,8 +139,10 @@ WORDS = {
     words.SurvivalSourceWord: SurvivalSource,
     words.PlannedRunWord: ["spot", "on_demand", "not_at_all"],
     words.ChoiceMethodWord: ChoiceMethod,
-    words.LeftOutWord: ["type_unknown", "price_unknown", "history_too_short", "too_many"],
+    words.LeftOutWord: ["type_unknown", "price_unknown", "history_too_short", "no_evidence", "too_many"],
     words.JobMoveWord: [kind.name.lower() for kind in JobMoveKind],
+    words.RevokedByWord: RevokedBy,
+    words.QuoteSourceWord: QuoteSource,
 }
 
 

@@ -27,10 +27,11 @@ _POINTS = 256
 
 
 class SurvivalSource(StrEnum):
-    """The evidence for a pool's survival: its past prices, a cloud's quantile table, or a rate that a provider told."""
+    """The evidence for a survival: past prices, a cloud's quantile table, observed machines, or a provider's rate."""
 
     PRICE_CROSSING = "price_crossing"
     QUANTILE_TABLE = "quantile_table"
+    OBSERVED = "observed"
     PROVIDER_RATE = "provider_rate"
 
 
