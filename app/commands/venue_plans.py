@@ -103,10 +103,7 @@ def plan(
     id_: PlanId = None,
     as_json: options.Json = False,
 ) -> None:
-    """Plan jobs: for each the pool, the bid, the checkpoints and the latest moment to go on demand.
-
-    Nothing is bought. Costs and ends are those of replays from past starts, under the very rules that are told.
-    """
+    """Plan jobs: for each the pool, the bid, the checkpoints, the latest moment to go on demand. Nothing is bought."""
     at_us = time_of(at, "--at")
     answer = client.make_plan(
         id_ or f"plan-{uuid4().hex[:12]}",

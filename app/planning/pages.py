@@ -21,7 +21,7 @@ _ON_PAGE = 50
 WIDTH = 1000.0
 
 
-class Stretch(NamedTuple):
+class BarPart(NamedTuple):
     """A part of a job's bar, in thousandths of its width; the fill is a class of the page's style."""
 
     left: float
@@ -66,11 +66,11 @@ async def show_reliability(request: Request) -> Response:
     return render(request, "venue_reliability.html", venue=venue, whole=whole, pools=pools[:_ON_PAGE])
 
 
-def bars(stretches: Sequence[Mapping[str, Any]], most_s: float) -> list[Stretch]:
+def bars(stretches: Sequence[Mapping[str, Any]], most_s: float) -> list[BarPart]:
     """Return the parts of a job's bar: on spot machines, those that were lost, and on demand."""
     scale = WIDTH / max(most_s, 1e-9)
     return [
-        Stretch(
+        BarPart(
             one["from_s"] * scale,
             max((one["to_s"] - one["from_s"]) * scale, 1.0),
             "on-demand" if one["way"] is None else "evicted" if one["lost"] else "spot",

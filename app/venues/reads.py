@@ -79,7 +79,7 @@ class VenueHistory(NamedTuple):
     prices: VenuePrices
     types: Mapping[str, MachineType]
     observed: ObservedPools | None
-    """What was observed of machines, where they end for lack of capacity; None where their price ends them."""
+    """Survival by observation, where machines end for lack of capacity; None where their price ends them."""
 
 
 class VenueStores(NamedTuple):
