@@ -247,6 +247,7 @@ class Policy:
     displaces_overrunning: bool = field(default=False, metadata={"since": 5})
     overrun_share: float | None = field(default=None, metadata={"since": 5})
     budget: BudgetUnit = field(default=BudgetUnit.INSTANCES, metadata={"since": 5})
+    gives_back: bool = field(default=False, metadata={"since": 6})
 
     def forecasts(self) -> set[Forecast]:
         """Return what a table holds: replays beside the calibrated forecast too, unless the history is too large."""
@@ -255,6 +256,12 @@ class Policy:
     def due_epoch_us(self, at_us: int) -> int:
         """Return the due time of the newest table that should exist at `at_us`: a whole multiple of the interval."""
         return at_us - at_us % self.recompute_every_us
+
+    def first_due_us(self, created_us: int) -> int | None:
+        """Return when the first table of a cloud that began then is due; None: not by the clock."""
+        if self.clock is Clock.EXTERNAL or self.guarantee is Guarantee.NONE:
+            return None
+        return self.due_epoch_us(created_us) + self.recompute_every_us
 
 
 @dataclass(frozen=True, slots=True)

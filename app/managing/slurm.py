@@ -67,7 +67,7 @@ _CGROUP = "CgroupPlugin={plugin}\nCgroupAutomount=no\nCgroupMountpoint=/sys/fs/c
 
 class QueuedJob(NamedTuple):
     """A line of squeue. state: PENDING, RUNNING and so on; reason: why it waits; pools: where it may run, in order;
-    ran_s: since its present start.
+    ran_s: since its present start; limit_s: how long it may run; None: for ever.
     """
 
     job_id: str
@@ -77,8 +77,14 @@ class QueuedJob(NamedTuple):
     reason: str
     nodes: str
     ran_s: float
+    limit_s: float | None
     comment: str
     name: str
+
+    @property
+    def left_s(self) -> float | None:
+        """The time until its limit ends it."""
+        return None if self.limit_s is None else max(self.limit_s - self.ran_s, 0.0)
 
 
 class Slurm:
@@ -160,7 +166,7 @@ class Slurm:
 
     def jobs(self) -> list[QueuedJob]:
         """Return the jobs that wait or run, in the order of the queue."""
-        form = "%i|%T|%P|%D|%r|%N|%M|%k|%j"
+        form = "%i|%T|%P|%D|%r|%N|%M|%l|%k|%j"
         lines = self._ask("squeue", "-h", "-r", "-S", "-p,i", "-o", form).splitlines()
         pools = tuple(pool.name for pool in self._wanted.pools)
         return [_job(line, pools) for line in lines if line.count("|") >= form.count("|")]
@@ -182,6 +188,10 @@ class Slurm:
         """Send a signal to all processes of a job."""
         self._ask("scancel", f"--signal={signal}", "--full", job)
 
+    def requeue(self, job: str) -> None:
+        """End a job's present run, and let it wait for nodes again."""
+        self._ask("scontrol", "requeue", job)
+
     def release(self, job: str) -> None:
         """Let a job that Slurm holds wait for nodes again."""
         self._ask("scontrol", "release", job)
@@ -199,9 +209,10 @@ def _state(word: str) -> tuple[NodeState, bool]:
 
 
 def _job(line: str, pools: tuple[str, ...]) -> QueuedJob:
-    job_id, state, partition, count, reason, nodes, ran, comment, name = line.split("|", 8)
+    job_id, state, partition, count, reason, nodes, ran, limit, comment, name = line.split("|", 9)
     may = pools if partition == ANY else tuple(partition.split(","))
-    return QueuedJob(job_id, state, may, int(count), reason, nodes, _seconds(ran), comment, name)
+    limit_s = _seconds(limit) if limit[:1].isdecimal() else None
+    return QueuedJob(job_id, state, may, int(count), reason, nodes, _seconds(ran), limit_s, comment, name)
 
 
 def _seconds(text: str) -> float:

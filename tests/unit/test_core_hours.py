@@ -105,9 +105,8 @@ def next_events(cloud: Cloud, rng: Random, name: str, at_us: int, quotes: Propor
         return decide_stop(cloud, rng.choice(sorted(cloud.running)), at_us)
     if kind < 0.29:
         unit = rng.choice([*BudgetUnit, BudgetUnit.CORE_HOURS])
-        return [
-            PolicyChanged(at_us=at_us, policy=replace(POLICY, budget=unit, strata_us=rng.choice([BOUNDARIES_US, ()])))
-        ]
+        policy = replace(POLICY, budget=unit, strata_us=rng.choice([BOUNDARIES_US, ()]), gives_back=rng.random() < 0.7)
+        return [PolicyChanged(at_us=at_us, policy=policy)]
     if kind < 0.5:
         request = StartRequest(name, Market.ON_DEMAND, rng.choice(["c1", "c2", "c4"]), None)
     else:

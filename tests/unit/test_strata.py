@@ -130,7 +130,7 @@ def next_events(cloud: Cloud, rng: Random, name: str, at_us: int, quotes: Propor
     if kind < 0.33:
         strata_us = rng.choice([BOUNDARIES_US, (), (6 * HOUR_US, 3 * DAY_US)])
         guarantee = rng.choice([Guarantee.STRATIFIED, Guarantee.STRATIFIED, Guarantee.PER_INSTANCE, Guarantee.NONE])
-        policy = replace(POLICY, strata_us=strata_us, guarantee=guarantee)
+        policy = replace(POLICY, strata_us=strata_us, guarantee=guarantee, gives_back=rng.random() < 0.7)
         return [PolicyChanged(at_us=at_us, policy=policy)]
     if kind < 0.55:
         request = StartRequest(name, Market.ON_DEMAND, rng.choice(["c1", "c2", "c4"]), None)

@@ -1,0 +1,99 @@
+"""The manager of a real cluster is killed at points between its calls, and so is Slurm; the benchmark does it oftener.
+
+Skipped, with the reason, where Slurm or root is missing; `tools/lab-install` installs it.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.clusters.crashing import NODES, Queue, evict_maybe, kill_once
+from benchmarks.clusters.lab import Lab, Place, lab_at, wait, why_not
+from benchmarks.clusters.watching import Watch, busy_nodes_given_back, invariant_lines
+
+REASON = why_not()
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with lab_at(Place.free(), NODES, {"idle_s": 1}) as found:
+        yield found
+
+
+def managed(lab: Lab) -> None:
+    """Start a manager, if none runs."""
+    if lab.manager is None or lab.manager.poll() is not None:
+        lab.manage()
+    wait(lab.is_managing, 60, "a manager")
+
+
+def failed_lines(lab: Lab, watch: Watch, jobs: set[str]) -> list[str]:
+    return [line.name for line in [*watch.lines(), *invariant_lines(lab, jobs)] if not line.is_kept]
+
+
+def test_managers_killed_at_their_calls_leave_no_orphan_and_no_double(lab: Lab) -> None:
+    draw = random.Random(7)
+    with Watch(lab) as watch:
+        queue = Queue(lab, draw)
+        for _ in range(5):
+            queue.fill(3)
+            evict_maybe(lab, draw)
+            kill_once(lab, draw, is_by_clock=False)
+        lab.manage()
+        queue.wait()
+    assert (lab.folder / "points").read_text()
+    assert failed_lines(lab, watch, queue.jobs) == []
+
+
+def test_a_controller_of_slurm_killed_at_a_jobs_start_costs_no_job(lab: Lab) -> None:
+    managed(lab)
+    with Watch(lab) as watch:
+        queue = Queue(lab, random.Random(8))
+        queue.fill(2)
+        wait(lab.running, 60, "a job that runs")
+        lab.kill_controller()
+        queue.wait()
+    assert failed_lines(lab, watch, queue.jobs) == []
+
+
+def test_a_second_manager_exits_and_one_takes_over_after_a_kill(lab: Lab) -> None:
+    managed(lab)
+    began_s = time.monotonic()
+    second = lab.command("cluster", "run", str(lab.file))
+    assert (second.returncode, time.monotonic() - began_s < 20) == (3, True)
+    assert "another manager" in second.stderr
+    lab.kill_manager()
+    queue = Queue(lab, random.Random(9))
+    queue.fill(1)
+    lab.manage()
+    queue.wait()
+    lab.kill_manager()
+    assert busy_nodes_given_back(lab) == []
+
+
+def test_a_running_manager_follows_the_file_and_a_drained_cluster_ends_its_jobs(lab: Lab) -> None:
+    def ask(*arguments: str) -> None:
+        done = lab.command("cluster", *arguments)
+        assert done.returncode == 0, done.stderr
+
+    managed(lab)
+    wait(lab.is_empty, 60, "an empty cluster")
+    ask("set", str(lab.file), "--max-nodes", "1")
+    first, second = lab.submit(12), lab.submit(0.2)
+    wait(lambda: first in lab.running(), 60, "a job that runs")
+    ask("drain", str(lab.file))
+    wait(lambda: first in lab.done(), 60, "its end")
+    wait(lab.is_empty, 60, "an empty cluster")
+    assert second not in lab.done()
+    status = lab.command("cluster", "status", str(lab.file))
+    assert "own: 0 nodes of 3, on_demand in small" in status.stdout
+    assert "drained: nothing is bought" in status.stdout
+    ask("drain", str(lab.file), "--undo")
+    wait(lambda: second in lab.done(), 60, "the other job's end")
+    assert lab.machines() <= {ran.node for ran in lab.runs()}
+    assert busy_nodes_given_back(lab) == []
