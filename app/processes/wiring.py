@@ -48,6 +48,9 @@ from app.observing.health import HealthCheck
 from app.observing.service import CloudWatch
 from app.observing.store import Observations
 from app.observing.truths import KeptTruths
+from app.planning.places import PlanPlaces
+from app.planning.plans import Plans
+from app.planning.store.plans import PlanStore
 from app.platform.background import background
 from app.platform.clock import ServerClock
 from app.platform.database.agreement import check_agreement
@@ -206,9 +209,10 @@ async def open_services(
                     VenueReads(VenueStores(prices, FeedStore(database), seen, VenueModels(database)), clock.now_us),
                     VenueKeeper(prices, seen, clock.now_us),
                 )
+                plans = Plans(PlanStore(database), PlanPlaces(venues[0], scheduler, reads[1]), clock.now_us)
                 clusters = ClusterKeeper(ClusterStore(database), clouds, clock.now_us), Foreseeing(scheduler, reads[1])
                 costs = ClusterCosts(clouds, log, scheduler)
-                others = observing, tokens, feed, webhooks, page_watch, history, costs, *venues, *clusters
+                others = observing, tokens, feed, webhooks, page_watch, history, costs, *venues, plans, *clusters
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             await scheduler.close()

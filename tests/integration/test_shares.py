@@ -32,6 +32,7 @@ PLAIN = {
     "open_node",
     "pause_webhook",
     "put_cluster",
+    "read_next_move",
     "read_process_metrics",
     "remove_node",
     "remove_owner_quota",
@@ -47,6 +48,7 @@ PLAIN = {
     "show_flavor",
     "show_instance",
     "show_node",
+    "show_plan",
     "show_run",
     "show_token",
     "show_venue",
@@ -54,6 +56,7 @@ PLAIN = {
     "start_instance",
     "stop_instance",
     "stream_events",
+    "tell_outcome",
 }
 """Operations that count as one request. Every operation stands here or in `COSTS`."""
 

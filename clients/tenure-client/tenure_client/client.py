@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 
-from tenure_client import calls, cluster_calls, controller_calls, venue_calls, webhook_calls
+from tenure_client import calls, cluster_calls, controller_calls, plan_calls, venue_calls, webhook_calls
 from tenure_client.endpoints import Call, Listing
 from tenure_client.exchange import (
     Again,
@@ -118,6 +118,12 @@ class Methods:
     cluster_cost = Method(cluster_calls.cluster_cost)
     cluster_events = Method(cluster_calls.cluster_events)
     report_cluster_events = Method(cluster_calls.report_cluster_events)
+    venue_reliability = Method(plan_calls.venue_reliability)
+    make_plan = Method(plan_calls.make_plan)
+    plans = Method(plan_calls.plans)
+    plan = Method(plan_calls.plan)
+    next_move = Method(plan_calls.next_move)
+    tell_outcome = Method(plan_calls.tell_outcome)
     process_metrics = Method(calls.process_metrics)
     cloud_metrics = Method(calls.cloud_metrics)
     cluster_metrics = Method(cluster_calls.cluster_metrics)
