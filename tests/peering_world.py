@@ -14,9 +14,10 @@ from itertools import count, pairwise
 from random import Random
 from typing import Any, NamedTuple
 
-from app.federation.rules.attempts import AttemptKey, LeaseTerms, Wish, Word
-from app.federation.rules.hostside import ForeignAdmitted, ForeignEnded, HostEvent, HostSide, RoomHeld
-from app.federation.rules.originside import AwayEnd, AwayState, JobAway, OriginEvent
+from app.domain.jobs import AwayEnd, Word
+from app.engine.jobs.attempts import AttemptKey, LeaseTerms, Wish
+from app.engine.jobs.hostside import ForeignAdmitted, ForeignEnded, HostEvent, HostSide, RoomHeld
+from app.engine.jobs.originside import AwayState, JobAway, OriginEvent
 
 SECOND = 1_000_000
 FAULTS_US = 1500 * SECOND

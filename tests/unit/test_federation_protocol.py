@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from app.federation.rules.attempts import AttemptKey, LeaseTerms, Wish, Word
-from app.federation.rules.hostside import ForeignAdmitted, ForeignEnded, HostedAttempt, HostEvent, HostSide, RoomHeld
-from app.federation.rules.originside import (
+from app.domain.jobs import AwayEnd, Word
+from app.engine.jobs.attempts import AttemptKey, LeaseTerms, Wish
+from app.engine.jobs.hostside import ForeignAdmitted, ForeignEnded, HostedAttempt, HostEvent, HostSide, RoomHeld
+from app.engine.jobs.originside import (
     AttemptEnded,
-    AwayEnd,
     AwayState,
     JobAwarded,
     JobAway,

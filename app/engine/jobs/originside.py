@@ -7,11 +7,12 @@ is sent again after a restart is what was sent before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from app.federation.rules.attempts import LeaseTerms, Wish, Word
+from app.domain.jobs import AwayEnd, Word
+from app.engine.jobs.attempts import LeaseTerms, Wish
 
 
 class AwayState(StrEnum):
@@ -21,17 +22,6 @@ class AwayState(StrEnum):
     OFFERED = "offered"
     AWARDED = "awarded"
     ENDED = "ended"
-
-
-class AwayEnd(StrEnum):
-    """The end of an attempt, or of the job. `reclaimed` is an attempt of which nothing was heard until it was over."""
-
-    COMPLETED = "completed"
-    PREEMPTED = "preempted"
-    FAILED = "failed"
-    RECLAIMED = "reclaimed"
-    CANCELLED = "cancelled"
-    REJECTED = "rejected"
 
 
 class JobOffered(NamedTuple):
@@ -128,6 +118,12 @@ class JobAway:
                 self.is_cancelled = True
             case JobGivenUp():
                 self.state, self.end = AwayState.ENDED, event.end
+
+    def after(self, event: OriginEvent) -> JobAway:
+        """Return the job after one event, and leave this one as it is."""
+        found = replace(self, asked=dict(self.asked))
+        found.apply(event)
+        return found
 
     def wish(self) -> tuple[str, Wish] | None:
         """Return what to tell which host now; it is told again until its answer changes the state."""
