@@ -9,7 +9,7 @@ MOST_JOB_INSTANCES = 256
 
 
 class Federate(StrEnum):
-    """Whether other clouds may run a job: `never`, `allowed` where it does not fit at home, or `only` there."""
+    """The leave of other clouds to run a job: `never`, `allowed` where it does not fit at home, or `only` there."""
 
     NEVER = "never"
     ALLOWED = "allowed"
@@ -17,7 +17,7 @@ class Federate(StrEnum):
 
 
 class OnPreempted(StrEnum):
-    """What follows when a host needs the room of a job: the job has failed, or it is offered again."""
+    """The rule for a job whose room a host needs: the job has failed, or it is offered again."""
 
     FAIL = "fail"
     OFFER_AGAIN = "offer_again"

@@ -8,18 +8,18 @@ from dataclasses import replace
 from app.domain.errors import IdNotOwn, JobConflict, JobNotFound
 from app.domain.events import Event, JobRequested
 from app.domain.jobs import Federate
-from app.engine.cloud import Cloud, Job
+from app.engine.cloud import Cloud, JobRecord
 from app.federation.rules.homeside import decide_cancel, decide_job, is_same_job
 from app.scheduling.scheduler import Scheduler
 
 
-class Jobs:
+class JobBoard:
     """The jobs of all clouds."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
-    async def submit(self, cloud_name: str, asked: JobRequested, at_us: int | None) -> Job:
+    async def submit(self, cloud_name: str, asked: JobRequested, at_us: int | None) -> JobRecord:
         """Decide a job. The same job submitted again is shown as it is now. Raises JobConflict for another body."""
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
@@ -35,11 +35,11 @@ class Jobs:
         await self._scheduler.change(cloud_name, decide, at_us, () if asked.federate is Federate.ONLY else starts)
         return await self.show(cloud_name, asked.job)
 
-    async def show(self, cloud_name: str, name: str) -> Job:
+    async def show(self, cloud_name: str, name: str) -> JobRecord:
         """Return a job. Raises JobNotFound."""
         return _found(await self._scheduler.state(cloud_name), name)
 
-    async def all(self, cloud_name: str) -> list[Job]:
+    async def all(self, cloud_name: str) -> list[JobRecord]:
         """Return all jobs of a cloud in the order of their submission."""
         return [*(await self._scheduler.state(cloud_name)).jobs.by_id.values()]
 
@@ -53,7 +53,7 @@ class Jobs:
         await self._scheduler.change(cloud_name, decide, at_us)
 
 
-def _found(cloud: Cloud, name: str) -> Job:
+def _found(cloud: Cloud, name: str) -> JobRecord:
     job = cloud.jobs.by_id.get(name)
     if job is None:
         raise JobNotFound(f"there is no job {name!r}")

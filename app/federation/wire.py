@@ -9,7 +9,7 @@ from pydantic import Field
 from app.domain.events import JobRequested
 from app.domain.jobs import MOST_JOB_INSTANCES, AwayEnd, Federate, OnPreempted
 from app.domain.times import seconds, to_datetime
-from app.engine.cloud import Job, Try
+from app.engine.cloud import JobRecord, Try
 from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Time
 from tenure_client.forms.answer import Link
 from tenure_client.forms.jobs import AttemptAnswer, JobAnswer
@@ -44,6 +44,7 @@ class JobBody(Body):
     at_us: Time | None = Field(None, description=AT)
 
     def asked(self, owner: str | None, peers: tuple[str, ...]) -> JobRequested:
+        """Return the job as it is asked for. Its time comes with the decision."""
         return JobRequested(
             at_us=0,
             job=self.id,
@@ -58,7 +59,7 @@ class JobBody(Body):
         )
 
 
-def job_answer(cloud: str, job: Job) -> JobAnswer:
+def job_answer(cloud: str, job: JobRecord) -> JobAnswer:
     """Return the wire form of a job."""
     asked, away = job.asked, job.away
     has_run = job.is_native and not job.left

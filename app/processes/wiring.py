@@ -17,7 +17,7 @@ from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
 from app.federation.jobs import JobKeeper
-from app.federation.submitting import Jobs
+from app.federation.submitting import JobBoard
 from app.following.courier import DeliveryLimits, DeliveryParts, Pace
 from app.following.deliveries import Deliveries
 from app.following.feed import Feed, StreamLimits
@@ -192,7 +192,7 @@ async def open_services(
                 page_watch = PageWatch(clouds, Pulses(database), heads, watch)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
                 venues = VenueReads(VenuePriceStore(database), clock.now_us)
-                others = observing, tokens, feed, webhooks, page_watch, history, venues, Jobs(scheduler)
+                others = observing, tokens, feed, webhooks, page_watch, history, venues, JobBoard(scheduler)
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             await scheduler.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.engine.cloud.jobrecords import Hosted, Job, Try
+from app.engine.cloud.jobrecords import HostedRecord, JobRecord, Try
 from app.engine.cloud.jobs import Jobs
 from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want, looks_due
 from app.engine.cloud.moves import Proposal
@@ -40,8 +40,8 @@ __all__ = [
     "Facts",
     "Flavor",
     "Handover",
-    "Hosted",
-    "Job",
+    "HostedRecord",
+    "JobRecord",
     "Jobs",
     "Node",
     "OutcomeCounts",

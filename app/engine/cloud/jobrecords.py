@@ -23,7 +23,7 @@ class Try(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobRecord:
     """A job at its origin. `left`: how many of its instances run here; `away`: what became of it at other clouds."""
 
     asked: JobRequested
@@ -40,8 +40,8 @@ class Job:
         return tuple(f"{self.asked.job}.{number}" for number in range(1, count + 1))
 
 
-class Hosted(NamedTuple):
-    """What a host knows of an attempt of a peer's job; `held` is the room that it held, if it did."""
+class HostedRecord(NamedTuple):
+    """The knowledge of a host on an attempt of a peer's job; `held` is the room that it held, if it did."""
 
     peer: str
     job: str

@@ -26,7 +26,7 @@ from app.domain.events import (
     RoomHeld,
 )
 from app.domain.jobs import Word
-from app.engine.cloud.jobrecords import Hosted, Job, Try
+from app.engine.cloud.jobrecords import HostedRecord, JobRecord, Try
 from app.engine.cloud.records import Facts, Fold, Folded, Undo
 from app.engine.jobs import hostside, originside
 from app.engine.jobs.attempts import AttemptKey, LeaseTerms
@@ -38,7 +38,7 @@ class Jobs:
     """The jobs by id, those that have not ended, and the side of a host."""
 
     def __init__(self) -> None:
-        self.by_id: dict[str, Job] = {}
+        self.by_id: dict[str, JobRecord] = {}
         self.open: dict[str, None] = {}
         self.host = HostSide()
         self.held: dict[AttemptKey, RoomHeld] = {}
@@ -65,7 +65,9 @@ class Jobs:
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
         known = self.host.attempts
-        hosted = [Hosted(*key, one.word, one.until_us, one.ends_us, self.held.get(key)) for key, one in known.items()]
+        hosted = [
+            HostedRecord(*key, one.word, one.until_us, one.ends_us, self.held.get(key)) for key, one in known.items()
+        ]
         return {
             "jobs": [self.by_id[name] for name in sorted(self.by_id)],
             "hosted": sorted(hosted, key=lambda one: one[:3]),
@@ -95,7 +97,7 @@ class Jobs:
     # --- the origin's side -------------------------------------------------------------------------------------------
 
     def _request(self, event: JobRequested) -> Undo:
-        return self._put(event.job, Job(event, _away(event)))
+        return self._put(event.job, JobRecord(event, _away(event)))
 
     def _admit(self, event: JobAdmitted) -> Undo:
         job = self.by_id[event.job]
@@ -103,19 +105,19 @@ class Jobs:
 
     def _offer(self, event: JobOffered) -> Undo:
         tried = Try(event.attempt, event.peer, event.at_us)
-        rule = originside.JobOffered(event.attempt, event.peer, event.at_us)
+        rule = originside.AttemptOffered(event.attempt, event.peer, event.at_us)
         return self._change(event.job, rule, (*self.by_id[event.job].tries, tried))
 
     def _decline(self, event: JobDeclined) -> Undo:
         tries = self._tries(event.job, event.attempt, ended_us=event.at_us, outcome=event.reason)
-        return self._change(event.job, originside.JobDeclined(event.attempt, event.reason), tries)
+        return self._change(event.job, originside.AttemptDeclined(event.attempt, event.reason), tries)
 
     def _award(self, event: JobAwarded) -> Undo:
         tries = self._tries(event.job, event.attempt, awarded_us=event.at_us, reclaim_us=event.reclaim_us)
-        return self._change(event.job, originside.JobAwarded(event.attempt, event.reclaim_us), tries)
+        return self._change(event.job, originside.AttemptAwarded(event.attempt, event.reclaim_us), tries)
 
     def _cancel(self, event: JobCancelled) -> Undo:
-        return self._change(event.job, originside.JobCancelled(), self.by_id[event.job].tries)
+        return self._change(event.job, originside.CancelWished(), self.by_id[event.job].tries)
 
     def _end(self, event: JobEnded) -> Undo:
         job = self.by_id[event.job]
@@ -139,7 +141,7 @@ class Jobs:
     def _tries(self, name: str, attempt: int, **changed: Any) -> tuple[Try, ...]:  # noqa: ANN401 - fields of a try
         return tuple(one._replace(**changed) if one.number == attempt else one for one in self.by_id[name].tries)
 
-    def _put(self, name: str, job: Job | None) -> Undo:
+    def _put(self, name: str, job: JobRecord | None) -> Undo:
         old = self.by_id.pop(name, None)
         for one in () if old is None else old.instance_ids():
             self.members.pop(one, None)
@@ -151,7 +153,7 @@ class Jobs:
                 self.members.update(dict.fromkeys(job.instance_ids(), name))
         return partial(self._put_back, name, old)
 
-    def _put_back(self, name: str, old: Job | None) -> None:
+    def _put_back(self, name: str, old: JobRecord | None) -> None:
         self._put(name, old)
 
     # --- the host's side ---------------------------------------------------------------------------------------------
@@ -159,7 +161,7 @@ class Jobs:
     def _hold(self, event: RoomHeld) -> Undo:
         key = AttemptKey(event.peer, event.job, event.attempt)
         self.held[key], self.foreign[event.instance_id] = event, key
-        back = self._tell(hostside.RoomHeld(key, event.until_us, event.ends_us))
+        back = self._tell(hostside.AttemptHeld(key, event.until_us, event.ends_us))
 
         def undo() -> None:
             del self.held[key], self.foreign[event.instance_id]

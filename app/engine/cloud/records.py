@@ -13,7 +13,7 @@ import numpy as np
 from app.domain.events import InstanceStarted, InstanceStopped
 from app.domain.quick import quick
 from app.domain.values import EvictionReason, Market, NodeStatus, Policy, Resources
-from app.engine.cloud.jobrecords import Hosted, Job
+from app.engine.cloud.jobrecords import HostedRecord, JobRecord
 from app.engine.cloud.looks import Want
 from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
 
@@ -265,8 +265,8 @@ class Facts(NamedTuple):
     owners: list[tuple[str, OwnerAccount]]
     quotas: list[tuple[str, Quota]]
     owner_weeks: list[tuple[str, tuple[OwnerWeek, ...]]]
-    jobs: list[Job]
-    hosted: list[Hosted]
+    jobs: list[JobRecord]
+    hosted: list[HostedRecord]
     foreign: list[tuple[str, str, str, int]]
 
 

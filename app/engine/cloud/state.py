@@ -79,8 +79,8 @@ class Cloud:
         self._books = Books(self._instances, self._head, self._flavors)
         moves = Moves(self._room, self._instances, self._nodes, self._flavors, self._handovers)
         owners = self._owners = Owners(self._room, self._instances, self._nodes, self._flavors)
-        self._wants, self._outcomes = Wants(self._head), SectionCounts(self._instances, self._flavors)
-        self.jobs = Jobs()
+        self._wants, self.jobs = Wants(self._head), Jobs()
+        self._outcomes = SectionCounts(self._instances, self._flavors)
         # Books come first and instances last: other parts read what was in force and what ran before the event.
         self._parts: tuple[Part, ...] = (
             self._books,

@@ -1,4 +1,4 @@
-"""What undoes the events that are applied and not committed, newest last."""
+"""The undo of events that are applied and not committed."""
 
 from __future__ import annotations
 

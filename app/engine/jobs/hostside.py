@@ -16,7 +16,7 @@ from app.engine.jobs.attempts import AttemptKey, LeaseTerms
 _OPEN = frozenset({Word.HELD, Word.RUNNING})
 
 
-class RoomHeld(NamedTuple):
+class AttemptHeld(NamedTuple):
     """Room is held for an attempt until a time; nothing of it runs after `ends_us`."""
 
     key: AttemptKey
@@ -37,7 +37,7 @@ class ForeignEnded(NamedTuple):
     word: Word
 
 
-HostEvent = RoomHeld | ForeignAdmitted | ForeignEnded
+HostEvent = AttemptHeld | ForeignAdmitted | ForeignEnded
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class HostSide:
         """Fold one event."""
         key = event.key
         match event:
-            case RoomHeld():
+            case AttemptHeld():
                 self.attempts[key] = HostedAttempt(Word.HELD, event.until_us, event.ends_us)
             case ForeignAdmitted():
                 self.attempts[key].word = Word.RUNNING
@@ -99,7 +99,7 @@ class HostSide:
         ]
         if not is_admitted:
             return [*older, ForeignEnded(key, Word.REFUSED)]
-        return [*older, RoomHeld(key, now_us + terms.hold_us, terms.ends_us(now_us))]
+        return [*older, AttemptHeld(key, now_us + terms.hold_us, terms.ends_us(now_us))]
 
     def decide_award(self, key: AttemptKey, now_us: int) -> list[HostEvent]:
         """Start an attempt whose room is held still. One that was never heard of can never be offered later."""

@@ -20,7 +20,7 @@ from app.domain.events import (
 from app.domain.jobs import AwayEnd, Federate
 from app.domain.requests import StartRequest
 from app.domain.values import Market
-from app.engine.cloud import Cloud, Job
+from app.engine.cloud import Cloud, JobRecord
 
 NO_CAPACITY = "no_capacity"
 NO_PEERS = "no_peers"
@@ -50,7 +50,7 @@ def decide_job(cloud: Cloud, asked: JobRequested) -> Sequence[Event]:
     return [asked, _ended(asked.at_us, asked.job, AwayEnd.REJECTED, reason)]
 
 
-def decide_cancel(cloud: Cloud, job: Job, at_us: int) -> Sequence[Event]:
+def decide_cancel(cloud: Cloud, job: JobRecord, at_us: int) -> Sequence[Event]:
     """Return the events of a user's wish to have a job no more: its instances are stopped.
 
     One that is awarded to a peer has ended once the peer says so, or with its lease.
