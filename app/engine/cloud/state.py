@@ -98,17 +98,20 @@ class Cloud:
             self._instances,
         )
         self._folds, self._undo = folds_of(self._parts), Undoing()
-        self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
-        self.books, self.books_now = self._books.of, self._books.now
-        self.outcomes_now, self.core_hours_of = self._outcomes.now, self._outcomes.core_hours_of
+        self.nodes, self.flavors, self.books = self._nodes.by_name, self._flavors.by_name, self._books.of
+        books, outcomes = self._books, self._outcomes
+        self.books_now, self.outcomes_now, self.core_hours_of = books.now, outcomes.now, outcomes.core_hours_of
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
         self.first_at_risk, self.on_node = self._instances.first_at_risk, self._instances.on_node
         self.youngest_spot, self.oldest = self._instances.youngest_spot, self._instances.oldest
         self.promises_within, self.use_by_node = self._instances.promises_within, self._instances.use_by_node
+        self._reach(owners, moves)
+
+    def _reach(self, owners: Owners, moves: Moves) -> None:
         self.owners, self.quotas, self.ended_lately = owners.accounts, owners.quotas, owners.ended_lately
-        self.borne_by, self.overrun_lately = owners.borne_by, owners.overrun_lately
+        self.borne_by, self.overrun_lately, self.displace = owners.borne_by, owners.overrun_lately, owners.displace
+        self.without, self.overrunning_cores = owners.without, owners.overrunning_cores
         self.overrunning_now, self.proposals_now = owners.overrunning_now, moves.proposals_now
-        self.displace, self.without, self.overrunning_cores = owners.displace, owners.without, owners.overrunning_cores
         self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
         self.fits_on, self.nodes_in_order, self.free = moves.fits_on, self._nodes.in_order, self._nodes.free
         self.running_counts, self.known_handovers = self._instances.counts, self._handovers.by_deadline
@@ -319,10 +322,7 @@ class Cloud:
         return finish
 
     def _facts(self) -> Facts:
-        found: dict[str, object] = {}
-        for part in self._parts:
-            found |= part.facts()
-        return Facts(**found)  # type: ignore[arg-type]
+        return Facts(**{name: fact for part in self._parts for name, fact in part.facts().items()})
 
     @classmethod
     def of_facts(cls, facts: Facts) -> Cloud:
