@@ -16,6 +16,8 @@ from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
+from app.federation.jobs import JobKeeper
+from app.federation.submitting import JobBoard
 from app.following.courier import DeliveryLimits, DeliveryParts, Pace
 from app.following.deliveries import Deliveries
 from app.following.feed import Feed, StreamLimits
@@ -110,6 +112,7 @@ class WorkerParts:
     health: HealthCheck
     tokens: TokenKeeper
     rollup: Rollup
+    job_keeper: JobKeeper
 
 
 @contextmanager
@@ -189,7 +192,7 @@ async def open_services(
                 page_watch = PageWatch(clouds, Pulses(database), heads, watch)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
                 venues = VenueReads(VenuePriceStore(database), clock.now_us)
-                others = observing, tokens, feed, webhooks, page_watch, history, venues
+                others = observing, tokens, feed, webhooks, page_watch, history, venues, JobBoard(scheduler)
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             await scheduler.close()
@@ -278,6 +281,7 @@ async def open_worker(
                     HealthCheck(database, clouds, log, tables, clock),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
+                    JobKeeper(clouds, states, clock.now_us),
                 )
 
 
