@@ -14,13 +14,14 @@ import argparse
 import signal
 import sys
 
-from benchmarks.clusters import crashing, deciding, starting
+from benchmarks.clusters import crashing, deciding, leasing, starting
 from benchmarks.clusters.lines import Subcommand
 
 SUBCOMMANDS: dict[str, Subcommand] = {
     **starting.SUBCOMMANDS,
     **crashing.SUBCOMMANDS,
     **deciding.SUBCOMMANDS,
+    **leasing.SUBCOMMANDS,
 }
 
 
