@@ -14,7 +14,9 @@ from mypy import api
 from app.domain import budgets
 from app.domain import values as domain_values
 from app.domain.events.wire import value_to_wire
+from app.domain.jobs import AwayEnd, Federate, OnPreempted
 from app.domain.values import DecisionOutcome, InstanceStatus, Policy, RunCause
+from app.engine.jobs.originside import AwayState
 from app.explaining.rules.explanations import PromiseStatus
 from app.following.wire.webhooks import WebhookStatus
 from app.forecasts.rules import RunStatus
@@ -47,6 +49,7 @@ ARGUMENTS: dict[str, Any] = {
     "role": Role.READER, "run": 1, "slots": 2, "status": "running", "token": "7",
     "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
     "pause_s": 60.0, "write_s": 30.0, "restore_s": 45.0, "at_risk_s": 1.5, "loss_every_s": 7200.0,
+    "job": "job-1", "federate": "allowed", "peers": ["b"], "on_preempted": "fail",
     "venue": "aws-east", "instance_type": "c3.xlarge", "zone": "us-east-1a", "probability": 0.95,
     "observations": [MachineSeen("a", "r", "z", "t", "p", "i", datetime(2026, 1, 1, tzinfo=UTC), "started")],
 }  # fmt: skip
@@ -129,6 +132,10 @@ WORDS = {
     words.WebhookStatusWord: WebhookStatus,
     words.TokenStatusWord: TokenStatus,
     words.VenueReasonWord: QuoteReason,
+    words.FederateWord: Federate,
+    words.OnPreemptedWord: OnPreempted,
+    words.JobStatusWord: ["running", *AwayState],
+    words.JobEndWord: AwayEnd,
     words.RevokedByWord: RevokedBy,
     words.QuoteSourceWord: QuoteSource,
 }
