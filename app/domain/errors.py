@@ -59,6 +59,14 @@ class VenueNotFound(NotFound):
     """No venue of that name."""
 
 
+class PlanNotFound(NotFound):
+    """No plan of that id."""
+
+
+class PlannedJobNotFound(NotFound):
+    """No job of that id in the plan."""
+
+
 class HandoverNotFound(NotFound):
     """No eviction of that instance was ever decided in the cloud."""
 
@@ -117,6 +125,18 @@ class PricesStale(Conflict):
 
 class HistoryTooShort(Conflict):
     """There are no prices as old as the request needs."""
+
+
+class PlanConflict(Conflict):
+    """The plan's id was used before with another body."""
+
+
+class PlanInfeasible(Conflict):
+    """No plan meets a deadline, or keeps within the budget."""
+
+
+class OutcomeConflict(Conflict):
+    """Another outcome was told of the job before."""
 
 
 class TokenExists(Conflict):
@@ -211,6 +231,14 @@ class TimeAhead(Invalid):
     """The request's time is further ahead of the cloud's log than one request may move an external clock."""
 
 
+class DeadlinePassed(Invalid):
+    """A job's deadline is not after the time for which the plan is made."""
+
+
+class PlanInvalid(Invalid):
+    """The jobs and the places of a plan do not fit each other."""
+
+
 class IdNotOwn(Invalid):
     """Ids are not shared in this cloud: a caller's ids begin with the token's name up to its first dot, and a dot."""
 
@@ -257,6 +285,10 @@ class Unavailable(TenureError):
 
 class LogUnavailable(Unavailable):
     """The event log could not be read or written. A write may have succeeded; repeating the request tells."""
+
+
+class IdentityUnavailable(Unavailable):
+    """Keystone, which knows whose the token is, cannot be asked now. The token may be valid."""
 
 
 class TaskFailing(Unavailable):

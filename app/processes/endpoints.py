@@ -22,6 +22,7 @@ from app.platform.http import errors as api_errors
 from app.platform.http.page_forms import NumberedPageQuery, PageQuery
 from app.platform.http.serving import Served
 from app.processes.job_endpoints import JOBS
+from app.processes.plan_endpoints import PLANS
 from app.processes.venue_endpoints import VENUES
 from app.scheduling.http import clouds, instances, nodes, owners
 from app.scheduling.wire import clouds as cloud_wire
@@ -356,6 +357,7 @@ ENDPOINTS = (
     ),
     *JOBS,
     *VENUES,
+    *PLANS,
     Served(
         endpoints.CREATE_TOKEN,
         tokens.create_token,

@@ -46,6 +46,9 @@ from app.observing.health import HealthCheck
 from app.observing.service import CloudWatch
 from app.observing.store import Observations
 from app.observing.truths import KeptTruths
+from app.planning.places import PlanPlaces
+from app.planning.plans import Plans
+from app.planning.store.plans import PlanStore
 from app.platform.background import background
 from app.platform.clock import ServerClock
 from app.platform.database.agreement import check_agreement
@@ -82,7 +85,9 @@ from app.venues.following import FeedWatch
 from app.venues.imports import ImportedPrices, VenueImports
 from app.venues.keeping import VenueKeeper
 from app.venues.reads import VenueReads, VenueStores
+from app.venues.refits import VenueRefits
 from app.venues.store.feeds import FeedStore
+from app.venues.store.models import VenueModels
 from app.venues.store.observations import ObservationStore
 from app.venues.store.prices import VenuePriceStore
 
@@ -118,6 +123,7 @@ class WorkerParts:
     rollup: Rollup
     job_keeper: JobKeeper
     feeds: FeedWatch
+    refits: VenueRefits
 
 
 @contextmanager
@@ -199,10 +205,12 @@ async def open_services(
                 prices = VenuePriceStore(database)
                 seen = ObservationStore(database)
                 venues = (
-                    VenueReads(VenueStores(prices, FeedStore(database), seen), clock.now_us),
+                    VenueReads(VenueStores(prices, FeedStore(database), seen, VenueModels(database)), clock.now_us),
                     VenueKeeper(prices, seen, clock.now_us),
                 )
-                others = observing, tokens, feed, webhooks, page_watch, history, *venues, JobBoard(scheduler)
+                plans = Plans(PlanStore(database), PlanPlaces(venues[0], scheduler, reads[1]), clock.now_us)
+                board = JobBoard(scheduler)
+                others = observing, tokens, feed, webhooks, page_watch, history, *venues, plans, board
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             await scheduler.close()
@@ -293,6 +301,7 @@ async def open_worker(
                     Rollup(UtilisationRows(database)),
                     JobKeeper(clouds, states, clock.now_us),
                     FeedWatch(FeedStore(database)),
+                    VenueRefits(VenuePriceStore(database), VenueModels(database), Locks(database)),
                 )
 
 

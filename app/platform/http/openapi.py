@@ -85,6 +85,7 @@ PLACES: dict[str, tuple[str, type[Exception]]] = {
     "handover": ("i-drill", errors.HandoverNotFound),
     "job": ("job-1", errors.JobNotFound),
     "venue": ("aws-east", errors.VenueNotFound),
+    "plan": ("nightly-1", errors.PlanNotFound),
 }
 """The places in paths: an example, and the error where nothing has that name."""
 _DOCUMENT = "/openapi.json"
@@ -137,7 +138,7 @@ def errors_of(row: Served) -> tuple[type[Exception], ...]:
         *row.errors,
     ]
     if row.role is not None:
-        found += [api_errors.Unauthenticated, errors.LogUnavailable]
+        found += [api_errors.Unauthenticated, errors.LogUnavailable, errors.IdentityUnavailable]
         found += [api_errors.Forbidden] if any(row.role not in granted for granted in GRANTS.values()) else []
         found += [api_errors.ScopeInsufficient] if not row.is_for_scoped else []
     if "{cloud}" in row.path:
