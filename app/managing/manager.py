@@ -15,6 +15,8 @@ from app.clusters.rules.deciding import Action, Deed, NodeState, SeenJob, SeenNo
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
 from app.managing.asking import Asking
 from app.managing.buying import Buyer
+from app.managing.checkpointing.keeper import Keeper
+from app.managing.checkpointing.placing import place_launcher
 from app.managing.events import Events
 from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
@@ -46,6 +48,7 @@ class BatchCluster:
     def create(self) -> None:
         """Make the folder, the network and the configuration, and start Slurm. What is there stays."""
         self.slurm.configure()
+        place_launcher(self.wanted)
         self.machines.prepare()
         self.slurm.start()
 
@@ -87,6 +90,7 @@ class Manager:
         self._said = ""
         self._jobs: list[QueuedJob] = []
         self._asking = Asking(cluster.wanted, cluster.slurm, cluster.buyer, cluster.events)
+        self._keeper = Keeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
         self._deeds: dict[Deed, Callable[[Action], None]] = {
             Deed.BUY: self._buy,
             Deed.MAKE: self._make,
@@ -116,7 +120,8 @@ class Manager:
         self._act(decide(self._cluster.wanted, view))
         try:
             self._asking.as_advised(view, self._jobs)
-        except (ClientError, ProgramFailed) as error:
+            self._keeper.look(view, self._jobs)
+        except (ClientError, ProgramFailed, OSError) as error:
             self._say(str(error))
 
     def _act(self, actions: list[Action]) -> None:
@@ -171,10 +176,11 @@ class Manager:
     def _with_idle(self, nodes: dict[str, tuple[NodeState, bool]]) -> dict[str, SeenNode]:
         """Return the nodes with the time for which each has been idle, as far as this process has seen it."""
         now_s = time.monotonic()
+        safe = self._keeper.safe_nodes(self._jobs)
         idle = {name for name, (state, _) in nodes.items() if state is NodeState.IDLE}
         self._idle_since_s = {name: self._idle_since_s.get(name, now_s) for name in idle}
         return {
-            name: SeenNode(state, now_s - self._idle_since_s.get(name, now_s), is_draining)
+            name: SeenNode(state, now_s - self._idle_since_s.get(name, now_s), is_draining, name in safe)
             for name, (state, is_draining) in nodes.items()
         }
 

@@ -1,0 +1,1 @@
+"""Clusters of real Slurm under blows: what `python -m benchmarks.clusters` measures."""
