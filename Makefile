@@ -13,7 +13,7 @@ CLIENT := clients/tenure-client
 COMPILE_LIVE := $(BIN)/python -c "from app.engine.cloud import warm_up; warm_up()"
 COMPILE_ALL := $(BIN)/python -c "from app.forecasts.recompute import warm_up; warm_up()"
 
-.PHONY: help run cluster test test-again check compiled faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
+.PHONY: help run cluster test test-long test-again check compiled faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
 .DEFAULT_GOAL := run
 
 help:  ## this list
@@ -27,6 +27,9 @@ cluster: .venv/run.stamp  ## a Slurm cluster on this machine to play with, its n
 
 test: compiled  ## everything that must hold; TESTFLAGS
 	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
+
+test-long: compiled  ## random histories against the oracles, five times as many as in make test
+	TENURE_TEST_LONG=1 $(BIN)/python -m pytest --numprocesses auto --quiet $(shell grep --files-with-matches 'from repeats import' tests/unit/*.py) $(TESTFLAGS)
 
 test-again: compiled  ## of the tests, those that failed the last time, one after another
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(TESTFLAGS)

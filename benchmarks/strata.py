@@ -58,6 +58,7 @@ POLICY = Policy(
     forecast=Forecast.CALIBRATED,
     clock=Clock.EXTERNAL,
     clock_step_us=None,
+    gives_back=True,
     sample_count=1,  # of replays, which nothing decides by
 )
 ENOUGH = 20

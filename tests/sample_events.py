@@ -170,6 +170,7 @@ LOG: list[Event] = [
             overrunning_cores=1,
             displaces_overrunning=True,
             overrun_share=0.125,
+            gives_back=True,
         ),
     ),
     started(

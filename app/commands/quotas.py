@@ -70,14 +70,19 @@ def set_quota(
 ) -> None:
     """Give an owner a quota of its own, in place of the policy's. What is left out is not limited.
 
-    What runs stays; the quota decides on the next starts.
+    At least one of --cores, --share and --overrun-share must be given. What runs stays; the quota decides on the next
+    starts.
     """
+    if cores is None and share is None and overrun_share is None:
+        raise typer.BadParameter(
+            "at least one of --cores, --share and --overrun-share must be given: what is left out is not limited"
+        )
     with changing(f"quota list --cloud {cloud}"):
         answer = client.set_quota(cloud, owner, cores=cores, share=share, overrun_share=overrun_share)
     if as_json:
         print_json(json_of(answer))
     else:
-        print_text(Text(f"{owner}: {_cores(answer)} cores, {_share(answer)} of what a book has left"))
+        print_text(Text(f"{owner}: {_quota_text(answer)}"))
 
 
 def remove_quota(client: TenureClient, cloud: str, owner: Owner) -> None:
@@ -107,6 +112,18 @@ def _lately(owner: OwnerAnswer) -> Text:
     if allowed is None:
         return Text("-" if not used else length(used))
     return Text(f"{length(used)} of {length(allowed)}", style="red" if used > allowed else "")
+
+
+def _quota_text(owner: OwnerAnswer) -> str:
+    quota = owner.quota
+    cores = "any number of cores" if quota.cores is None else f"{quota.cores} cores"
+    share = "all" if quota.share is None else percent(quota.share)
+    beyond = (
+        "of any length"
+        if quota.overrun_share is None
+        else f"up to {percent(quota.overrun_share)} of what ran as declared"
+    )
+    return f"{cores}, {share} of what a book has left, overruns {beyond}"
 
 
 def _cores(owner: OwnerAnswer) -> str:

@@ -18,7 +18,9 @@ FORECAST = Forecast.CALIBRATED
 """The forecast of a new cloud."""
 GUARANTEES = {Forecast.CALIBRATED: Guarantee.STRATIFIED, Forecast.REPLAY: Guarantee.PER_INSTANCE}
 """The guarantee of a new cloud, by its forecast. The second pair is the published method."""
-_MIN_WINDOWS = next(one for one in fields(Policy) if one.name == "min_windows")
+_BOOKED: dict[str, Any] = {"min_windows": 0, "gives_back": True}
+"""The part of what decisions rest on that every new cloud gets, those of evaluations and imports too."""
+_SINCE = {one.name: since_of(one) for one in fields(Policy)}
 
 PROTECTED_SINCE = 5
 """The log format that can hold the fields below."""
@@ -41,8 +43,7 @@ def new_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy
     can_hold = log_format >= value_since(GUARANTEES[FORECAST])
     forecast = named.get("forecast", FORECAST if can_hold else Forecast.REPLAY)
     method: dict[str, Any] = {"forecast": forecast, "guarantee": GUARANTEES[forecast]}
-    if log_format >= since_of(_MIN_WINDOWS):
-        method["min_windows"] = 0
+    method |= {name: value for name, value in _BOOKED.items() if log_format >= _SINCE[name]}
     return Policy(**method | dict(named))
 
 

@@ -247,6 +247,7 @@ class Policy:
     displaces_overrunning: bool = field(default=False, metadata={"since": 5})
     overrun_share: float | None = field(default=None, metadata={"since": 5})
     budget: BudgetUnit = field(default=BudgetUnit.INSTANCES, metadata={"since": 5})
+    gives_back: bool = field(default=False, metadata={"since": 6})
 
     def forecasts(self) -> set[Forecast]:
         """Return what a table holds: replays beside the calibrated forecast too, unless the history is too large."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import fcntl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 
-from app.clusters.rules.deciding import Action, Deed, NodeState, SeenJob, SeenNode, View, decide, pool_of
+from app.clusters.rules.deciding import Action, Deed, NodeState, SeenJob, SeenNode, View, pool_of
+from app.clusters.rules.reconciling import decide
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
 from app.managing.asking import Asking
 from app.managing.buying import Buyer
@@ -96,6 +98,7 @@ class Manager:
             Deed.MAKE: self._make,
             Deed.EXTEND: self._extend,
             Deed.DRAIN: self._drain,
+            Deed.CLOSE: lambda action: cluster.slurm.drain(action.name, action.why),
             Deed.RETIRE: self._retire,
             Deed.DROP: lambda action: cluster.slurm.drop(action.name, action.why),
             Deed.DESTROY: lambda action: cluster.machines.destroy(action.name),
@@ -138,7 +141,12 @@ class Manager:
                     return
 
     def _told(self, action: Action) -> None:
-        names = {Deed.DROP: "node_lost", Deed.STOP: "node_released", Deed.CONFIRM: "eviction_confirmed"}
+        names = {
+            Deed.DROP: "node_lost",
+            Deed.STOP: "node_released",
+            Deed.CONFIRM: "eviction_confirmed",
+            Deed.CLOSE: "node_closed",
+        }
         kind = names.get(action.deed, f"node_{action.deed}")
         self._cluster.events.write(kind, node=action.name, why=action.why)
 
@@ -160,7 +168,7 @@ class Manager:
             self._bury(dead)
         self._jobs = jobs
         waiting = [seen for job in jobs if (seen := _waiting(job)) is not None]
-        return View(instances, alive, self._with_idle(nodes), waiting, self._refusing())
+        return View(instances, alive, self._with_idle(nodes), waiting, self._refusing(), _free_in_s(jobs))
 
     def _bury(self, dead: set[str]) -> None:
         """Remove what a machine that died leaves behind."""
@@ -256,6 +264,16 @@ class Manager:
             self._releases[action.name] = done + 1
             self._cluster.slurm.release(action.name)
             self._cluster.events.write("job_released", job=action.name, why=action.why)
+
+
+def _free_in_s(jobs: Iterable[QueuedJob]) -> dict[str, float]:
+    """Return by when the limits of the jobs on a node end them all, of the nodes whose jobs all have one."""
+    left_s: dict[str, float] = {}
+    for job in jobs:
+        if job.state == "RUNNING" and job.node_count == 1:
+            of_job_s = inf if job.left_s is None else job.left_s
+            left_s[job.nodes] = max(left_s.get(job.nodes, 0.0), of_job_s)
+    return {node: of_node_s for node, of_node_s in left_s.items() if of_node_s < inf}
 
 
 def _waiting(job: QueuedJob) -> SeenJob | None:

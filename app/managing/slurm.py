@@ -68,7 +68,7 @@ _CGROUP = "CgroupPlugin={plugin}\nCgroupAutomount=no\nCgroupMountpoint=/sys/fs/c
 
 class QueuedJob(NamedTuple):
     """A line of squeue. state: PENDING, RUNNING and so on; reason: why it waits; pools: where it may run, in order;
-    ran_s: since its present start.
+    ran_s: since its present start; limit_s: how long it may run; None: for ever.
     """
 
     job_id: str
@@ -78,8 +78,14 @@ class QueuedJob(NamedTuple):
     reason: str
     nodes: str
     ran_s: float
+    limit_s: float | None
     comment: str
     name: str
+
+    @property
+    def left_s(self) -> float | None:
+        """The time until its limit ends it."""
+        return None if self.limit_s is None else max(self.limit_s - self.ran_s, 0.0)
 
 
 class Slurm:
@@ -161,7 +167,7 @@ class Slurm:
 
     def jobs(self) -> list[QueuedJob]:
         """Return the jobs that wait or run, in the order of the queue."""
-        form = "%i|%T|%P|%D|%r|%N|%M|%k|%j"
+        form = "%i|%T|%P|%D|%r|%N|%M|%l|%k|%j"
         lines = self._ask("squeue", "-h", "-r", "-S", "-p,i", "-o", form).splitlines()
         pools = tuple(pool.name for pool in self._wanted.pools)
         return [_job(line, pools) for line in lines if line.count("|") >= form.count("|")]
@@ -200,9 +206,10 @@ def _state(word: str) -> tuple[NodeState, bool]:
 
 
 def _job(line: str, pools: tuple[str, ...]) -> QueuedJob:
-    job_id, state, partition, count, reason, nodes, ran, comment, name = line.split("|", 8)
+    job_id, state, partition, count, reason, nodes, ran, limit, comment, name = line.split("|", 9)
     may = pools if partition == ANY else tuple(partition.split(","))
-    return QueuedJob(job_id, state, may, int(count), reason, nodes, _seconds(ran), comment, name)
+    limit_s = _seconds(limit) if limit[:1].isdecimal() else None
+    return QueuedJob(job_id, state, may, int(count), reason, nodes, _seconds(ran), limit_s, comment, name)
 
 
 def _seconds(text: str) -> float:

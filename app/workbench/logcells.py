@@ -36,6 +36,7 @@ def _write_policy(cells: Cells, policy: Policy) -> None:
         "budget": policy.budget if policy.budget is not BudgetUnit.INSTANCES else None,
         "displaces_overrunning": "yes" if policy.displaces_overrunning else None,
         "overrun_share": policy.overrun_share,
+        "gives_back": "yes" if policy.gives_back else None,
     }
 
 

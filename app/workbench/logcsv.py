@@ -116,6 +116,7 @@ COLUMNS = (
     "evicted_core_hours",
     "risky_core_hours",
     "moves",
+    "gives_back",
 )
 
 T = TypeVar("T")
@@ -175,6 +176,7 @@ class LogRow(NamedTuple):
     former_node: str | None = None
     unit: str | None = None
     moves: tuple[ProposedMove, ...] | None = None
+    gives_back: bool | None = None
 
     @property
     def machine_count(self) -> int:
@@ -366,7 +368,7 @@ _NUMBERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
     **dict.fromkeys(("threshold", "risk", "total_risk", "owner_share", "overrun_share", "windows"), float),
     **dict.fromkeys(("owner_cores", "overrunning_cores"), int),
-    "displaces_overrunning": lambda text: text == "yes",
+    **dict.fromkeys(("displaces_overrunning", "gives_back"), lambda text: text == "yes"),
     "moves": read_moves,
 }
 _READ = [

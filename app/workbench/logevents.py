@@ -110,6 +110,7 @@ def _policy(row: LogRow, base: Policy) -> Policy:
         displaces_overrunning=bool(row.displaces_overrunning),
         budget=BudgetUnit(row.unit or BudgetUnit.INSTANCES),
         overrun_share=row.overrun_share,
+        gives_back=bool(row.gives_back),
     )
 
 

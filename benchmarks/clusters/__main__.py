@@ -2,9 +2,14 @@
 
     python -m benchmarks.clusters start --times 20
     python -m benchmarks.clusters crash --times 200
+    python -m benchmarks.clusters kills --times 20
+    python -m benchmarks.clusters evictions --times 20
+    python -m benchmarks.clusters publish --times 200
+    python -m benchmarks.clusters prediction
     python -m benchmarks.clusters COMMAND --help
 
-Each subcommand starts a service with a database of its own, two clouds, and a cluster, and leaves nothing behind.
+Each subcommand starts a service with a database of its own, two clouds, and a cluster, and leaves nothing behind;
+`publish` and `prediction` do without.
 A line with `!` misses its bar; then exit code 1.
 """
 
@@ -13,11 +18,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks.clusters import starting, surviving, writing
+from benchmarks.clusters import crashing, deciding, starting, surviving, writing
 from benchmarks.clusters.lines import Subcommand
 
 SUBCOMMANDS: dict[str, Subcommand] = {
     **starting.SUBCOMMANDS,
+    **crashing.SUBCOMMANDS,
+    **deciding.SUBCOMMANDS,
     **surviving.SUBCOMMANDS,
     **writing.SUBCOMMANDS,
 }

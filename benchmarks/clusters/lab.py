@@ -64,7 +64,7 @@ tell ended
 
 
 class Place(NamedTuple):
-    """Where the cluster of a lab stands, so that several may stand on one host. port, subnet: of Slurm."""
+    """The place of a lab's cluster, so that several may stand on one host. port, subnet: of Slurm."""
 
     name: str
     port: int

@@ -23,7 +23,7 @@ class Line(NamedTuple):
 
 
 class Subcommand(NamedTuple):
-    """What a subcommand tells of itself, the options that it takes, and its lines."""
+    """A subcommand: its sentence, the options that it takes, and its lines."""
 
     tells: str
     options: Callable[[argparse.ArgumentParser], None]

@@ -1,4 +1,4 @@
-"""How fast nodes come and go."""
+"""The time in which nodes come and go."""
 
 from __future__ import annotations
 

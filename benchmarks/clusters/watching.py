@@ -1,4 +1,4 @@
-"""What must hold however often the manager, Slurm or the service dies: looked at meanwhile, and in all logs after."""
+"""The invariants, however often the manager, Slurm or the service dies: looked at meanwhile, and in all logs after."""
 
 from __future__ import annotations
 

@@ -173,6 +173,7 @@ CONFLICTING = [
     Bad(errors.OwnerNotFound, "POST", f"{CLOUD}/owners/a.b/quota", json={"cores": 1}),
     Bad(errors.OwnerNotFound, "DELETE", f"{CLOUD}/owners/-a/quota"),
     Bad(INVALID, "POST", f"{CLOUD}/owners/a/quota", json={"share": 0}),
+    Bad(INVALID, "POST", f"{CLOUD}/owners/a/quota", json={}),
     Bad(INVALID, "POST", f"{CLOUD}/owners/a/quota", json={"cores": -1}),
     Bad(INVALID, "POST", f"{CLOUD}/owners/a/quota", json={"cores": 0.5}),
     start(errors.LifetimeOutOfBounds, {**SPOT, "lifetime_s": 1.499999}, "/v1/clouds/bounds"),

@@ -179,7 +179,8 @@ def test_what_overran_is_held_against_its_owner(service: Service) -> None:
     quota = f"{cloud.path}/owners/{cloud.owner('a')}/quota"
     assert cloud.post(quota, {"overrun_share": 1, "at": at(32)})["lately_allowed_core_s"] == 3600 + 240
     assert cloud.start("still", 33, "a")["reason"] == "overrunning"
-    assert cloud.post(quota, {"at": at(33)})["lately_allowed_core_s"] is None
+    assert cloud.client.post(quota, json={"at": at(33)}).status_code == 400, "nobody lifts all limits by leaving out"
+    assert cloud.post(quota, {"cores": None, "at": at(33)})["lately_allowed_core_s"] is None
     assert cloud.start("helped", 33, "a")["status"] == "accepted"
     cloud.audited()
 
@@ -195,7 +196,14 @@ def test_the_client_and_the_command_set_and_show_quotas(service: Service, capsys
     given = ["--url", service.url, "--token", TOKEN, "--cloud", cloud.name]
     owner = cloud.owner("a")
     done = run.invoke(app, ["quota", "set", owner, "--cores", "2", "--share", "0.5", *given])
-    assert (done.exit_code, done.output) == (0, f"{owner}: 2 cores, 50 % of what a book has left\n")
+    told = f"{owner}: 2 cores, 50 % of what a book has left, overruns of any length\n"
+    assert (done.exit_code, done.output) == (0, told)
+    done = run.invoke(app, ["quota", "set", owner, "--overrun-share", "0.2", "--cores", "2", "--share", "0.5", *given])
+    told = f"{owner}: 2 cores, 50 % of what a book has left, overruns up to 20 % of what ran as declared\n"
+    assert (done.exit_code, done.output) == (0, told)
+    done = run.invoke(app, ["quota", "set", owner, *given])
+    assert done.exit_code == 2
+    assert "at least one of --cores" in done.output
     shown = run.invoke(app, ["quota", "list", *given])
     assert shown.exit_code == 0
     assert f"{owner}" in shown.output

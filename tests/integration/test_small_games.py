@@ -146,7 +146,6 @@ def test_no_tenant_moves_anything(twins: Iterator[Learned]) -> None:
     assert cloud.seq() == before
 
 
-@pytest.mark.xfail(reason="a declared lifetime that is not used earns all the same (docs/fairness.md)", strict=True)
 def test_who_starts_and_stops_again_and_again_earns_nothing(twins: Iterator[Learned]) -> None:
     """Each start would bring the book what it may cost, and is over before it has borne any risk."""
     played, usual = next(twins), next(twins)

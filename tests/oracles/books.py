@@ -30,6 +30,13 @@ class Charge:
     lifetime_us: int
     deadline_us: int
     hours: float
+    promised: float = 0.0
+
+    def unused(self, now_us: int) -> float:
+        """Return, below zero, what its start earned beyond what it has borne by now."""
+        to_bear = self.risk * max(self.deadline_us - now_us, 0) / max(self.lifetime_us, 1)
+        borne = max(self.risk - to_bear, 0.0)
+        return min(self.promised, 4 * borne) - min(self.promised, 4 * self.risk)
 
     def left_at(self, now_us: int) -> float:
         left_us = self.deadline_us - now_us
@@ -53,12 +60,13 @@ class PlainBooks:
         self.boundaries_us: tuple[int, ...] = ()
         self.books: dict[tuple[float, int], PlainBook] = {}
         self.starts: dict[str, InstanceStarted] = {}
-        self.unit = BudgetUnit.INSTANCES
+        self.unit, self.gives_back = BudgetUnit.INSTANCES, False
         self.cores: dict[str, int] = {}
 
     def fold(self, event: Event) -> None:
         if isinstance(event, CloudCreated | PolicyChanged):
             self.follow(event.policy.strata_us, event.policy.budget)
+            self.gives_back = event.policy.gives_back
         elif isinstance(event, FlavorAdded):
             self.cores[event.flavor] = event.demand.cores
         elif isinstance(event, InstanceStarted) and event.market is Market.SPOT:
@@ -67,11 +75,19 @@ class PlainBooks:
         elif isinstance(event, InstanceStopped | InstanceEvicted) and event.instance_id in self.starts:
             book = self.book_of(self.starts.pop(event.instance_id))
             charge = book.running.pop(event.instance_id, None) if book is not None else None
-            if charge is None or isinstance(event, InstanceStopped) or event.reason is EvictionReason.DRILL:
+            if charge is None:
                 return
-            if event.at_us <= charge.deadline_us:
+            if isinstance(event, InstanceStopped):
+                self.stop(book, charge, event.at_us)
+            elif event.reason is not EvictionReason.DRILL and event.at_us <= charge.deadline_us:
                 book.evicted += 1
                 book.evicted_hours += charge.hours
+
+    def stop(self, book: PlainBook, charge: Charge, at_us: int) -> None:
+        if self.gives_back:
+            unused = charge.unused(at_us)
+            book.earned += unused
+            book.earned_hours += charge.hours * unused
 
     def follow(self, boundaries_us: tuple[int, ...], unit: BudgetUnit) -> None:
         if (boundaries_us, unit) != (self.boundaries_us, self.unit):
@@ -87,7 +103,9 @@ class PlainBooks:
             hours = event.count * self.cores[event.flavor] * lifetime_us / 3_600_000_000
             book.earned_hours += hours * min(event.basis.probability, 4 * risk)
             book.entered.append(hours)
-            book.running[event.instance_id] = Charge(risk, lifetime_us, event.at_us + lifetime_us, hours)
+            book.running[event.instance_id] = Charge(
+                risk, lifetime_us, event.at_us + lifetime_us, hours, event.basis.probability
+            )
 
     def book_of(self, event: InstanceStarted) -> PlainBook | None:
         basis = event.basis

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from oracles.histories import random_log
+from repeats import seeds
 
 from app.domain.budgets import AdmittedBy
 from app.domain.events import (
@@ -148,7 +149,7 @@ def test_a_log_without_placements_is_one_of_the_first_fit() -> None:
 
 @pytest.mark.parametrize("placement", list(Placement))
 @pytest.mark.parametrize("eviction", list(EvictionPolicy))
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_logs_of_live_clouds_pass(seed: int, eviction: EvictionPolicy, placement: Placement) -> None:
     """With nodes that come, drain and go, memory, equal times and overrunning instances."""
     file = io.StringIO()

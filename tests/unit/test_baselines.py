@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 from oracles.baselines import NaiveWorld
+from repeats import seeds
 
 from app.domain.events import InstanceStarted, Recorded
 from app.domain.times import SECOND_US
@@ -52,7 +53,7 @@ class Admitted:
 
 
 @pytest.mark.parametrize("baseline", [*Baseline])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_every_decision_is_the_oracles(seed: int, baseline: Baseline) -> None:
     scenario = random_scenario(seed)
     rule, sinks = _rule(baseline, scenario)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from repeats import seeds
 
 from app.admission.budget import affords, read_budget
 from app.admission.decide import decide_start, decide_stop
@@ -97,7 +98,7 @@ def plain_budget(cloud: Cloud, request: StartRequest, probability: float, at_us:
     return committed, 1.0 if taken > room else taken / room * lifetime_us / (at_us + lifetime_us)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_a_random_history_is_accounted_as_by_hand(seed: int) -> None:
     """Every decision's budget and its verdict; a rollback leaves no trace, and a snapshot keeps all."""
     rng = random.Random(seed)

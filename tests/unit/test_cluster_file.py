@@ -32,7 +32,7 @@ def test_the_least_file_has_defaults_for_all_else() -> None:
         ("name = ", "no TOML"),
         ("x = 1\n" + LEAST, "unknown: x"),
         (LEAST + "colour = 1\n", "unknown: pools.colour"),
-        (LEAST + "max_nodes = 0\n", "max_nodes is not from 1"),
+        (LEAST + "max_nodes = -1\n", "max_nodes is not from 0"),
         (LEAST + 'max_nodes = "two"\n', "pools.max_nodes 'two' is no number"),
         (LEAST + "max_nodes = true\n", "pools.max_nodes True is no number"),
         (LEAST + "eviction_probability = 1.0\n", "between 0 and 1"),

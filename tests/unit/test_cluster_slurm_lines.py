@@ -6,7 +6,7 @@ import pytest
 
 from app.clusters.rules.deciding import NodeState
 from app.clusters.rules.saving import Saving, is_due, saving_of
-from app.managing.manager import _waiting
+from app.managing.manager import _free_in_s, _waiting
 from app.managing.slurm import _job, _seconds, _state
 
 POOLS = ("own", "spot")
@@ -53,9 +53,20 @@ def test_states_of_nodes(word: str, state: tuple[NodeState, bool]) -> None:
 
 
 def test_a_line_of_the_queue() -> None:
-    job = _job("7|PENDING|any|1|Resources||0:00|(null)|a|b", POOLS)
-    assert (job.job_id, job.pools, job.name) == ("7", POOLS, "a|b")
-    assert _job("8|RUNNING|spot|2|None|lab-spot-1|1:00|checkpoint=USR1,2|x", POOLS).pools == ("spot",)
+    job = _job("7|PENDING|any|1|Resources||0:00|UNLIMITED|(null)|a|b", POOLS)
+    assert (job.job_id, job.pools, job.name, job.left_s) == ("7", POOLS, "a|b", None)
+    running = _job("8|RUNNING|spot|2|None|lab-spot-1|1:00|2:30|checkpoint=USR1,2|x", POOLS)
+    assert (running.pools, running.limit_s, running.left_s) == (("spot",), 150.0, 90.0)
+    assert running._replace(ran_s=200.0).left_s == 0.0
+
+
+def test_a_node_is_free_when_the_limits_of_all_its_jobs_have_ended_them() -> None:
+    first = _job("1|RUNNING|spot|1|None|lab-spot-1|0:10|1:00|(null)|x", POOLS)
+    longer = first._replace(job_id="2", limit_s=100.0)
+    endless = first._replace(job_id="3", nodes="lab-spot-2", limit_s=None)
+    pair = first._replace(job_id="4", node_count=2, nodes="lab-spot-[3-4]")
+    waiting = first._replace(job_id="5", state="PENDING", nodes="")
+    assert _free_in_s([first, longer, endless, pair, waiting]) == {"lab-spot-1": 90.0}
 
 
 @pytest.mark.parametrize(
@@ -72,6 +83,6 @@ def test_a_line_of_the_queue() -> None:
     ],
 )
 def test_which_jobs_wait_for_nodes(state: str, reason: str, counts: bool, is_held: bool) -> None:
-    seen = _waiting(_job(f"7|{state}|spot|1|{reason}||0:00|(null)|x", POOLS))
+    seen = _waiting(_job(f"7|{state}|spot|1|{reason}||0:00|UNLIMITED|(null)|x", POOLS))
     assert (seen is not None) == counts
     assert seen is None or seen.is_held == is_held

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 from linear_quotes import ProportionalQuotes
 from oracles.books import PlainBooks
+from repeats import seeds
 
 from app.admission.budget import affords
 from app.admission.decide import decide_start, decide_stop
@@ -70,7 +71,7 @@ class Story:
         self.log += events
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", seeds(16))
 def test_a_random_history_is_booked_as_by_hand(seed: int, tmp_path: Path) -> None:
     """Every decision's book, exactly; undo, snapshots, folding in runs and the audit of the log agree too."""
     rng, story, plain = Random(seed), Story(), PlainBooks()
@@ -104,9 +105,8 @@ def next_events(cloud: Cloud, rng: Random, name: str, at_us: int, quotes: Propor
         return decide_stop(cloud, rng.choice(sorted(cloud.running)), at_us)
     if kind < 0.29:
         unit = rng.choice([*BudgetUnit, BudgetUnit.CORE_HOURS])
-        return [
-            PolicyChanged(at_us=at_us, policy=replace(POLICY, budget=unit, strata_us=rng.choice([BOUNDARIES_US, ()])))
-        ]
+        policy = replace(POLICY, budget=unit, strata_us=rng.choice([BOUNDARIES_US, ()]), gives_back=rng.random() < 0.7)
+        return [PolicyChanged(at_us=at_us, policy=policy)]
     if kind < 0.5:
         request = StartRequest(name, Market.ON_DEMAND, rng.choice(["c1", "c2", "c4"]), None)
     else:
@@ -204,7 +204,7 @@ def start(
 
 
 @pytest.mark.parametrize("guarantee", [Guarantee.STRATIFIED, Guarantee.POOLED])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_what_a_refusal_proposes_would_be_accepted_and_an_hour_more_not_within_the_promise(
     seed: int, guarantee: Guarantee
 ) -> None:

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 from oracles.histories import RandomCloud
+from repeats import seeds
 
 from app.admission.decide import decide_confirmation, drill_victim
 from app.domain.errors import DrillImpossible
@@ -34,7 +35,7 @@ from app.utilisation.usage import usage_by_node, usage_of
 MARKETS = (Market.ON_DEMAND, Market.SPOT)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_counts_over_arrays_are_the_plain_counts(seed: int) -> None:
     random = Random(seed)
     guarantee = random.choice([*Guarantee])
@@ -53,7 +54,7 @@ def check_risks(cloud: Cloud, now_us: int) -> None:
         assert cloud.first_at_risk(count, now_us) == first[:count]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_what_is_at_risk_is_told_from_the_state_whatever_was_undone(seed: int) -> None:
     """Single events, runs of events and loading keep the array of those at risk each in a way of its own."""
     random = Random(seed)

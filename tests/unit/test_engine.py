@@ -8,6 +8,7 @@ import pytest
 from oracles.engine import NaiveCluster, NaiveInstance, NaiveNode, youth
 from oracles.histories import RandomCloud, random_log
 from oracles.replay import NaiveHistory
+from repeats import seeds
 
 from app.admission.decide import decide_node_removal, decide_start, decide_stop
 from app.domain.events import CloudCreated, FlavorAdded, InstanceRejected, NodeAdded, NodeDrained
@@ -36,7 +37,7 @@ def small_policy(
 
 @pytest.mark.parametrize("placement", [*Placement])
 @pytest.mark.parametrize("eviction_policy", POLICIES)
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_every_decision_is_the_oracles(seed: int, eviction_policy: EvictionPolicy, placement: Placement) -> None:
     world = RandomCloud(Random(seed), small_policy(eviction_policy, placement, displaces=seed % 2 == 1))
     world.open()
@@ -88,7 +89,7 @@ def group_nodes(naive: NaiveCluster, demand: tuple[int, ...], count: int) -> lis
     return [node.name for node in group.nodes] if placed else []
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_rollback_leaves_no_trace(seed: int) -> None:
     random = Random(seed)
     world = RandomCloud(random, small_policy(displaces=seed % 2 == 1))
@@ -113,7 +114,7 @@ def decided(cloud: Cloud, now_us: int) -> list[object]:
     return [(f, cloud.available_slots(f), cloud.fitting_node(f), cloud.place_on_demand(f, now_us)) for f in flavors]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_two_folds_of_one_log_are_equal(seed: int) -> None:
     log = random_log(seed, 300, EvictionPolicy.YJF)
     clouds = [Cloud(), Cloud()]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from oracles import exposure as plain
 from oracles.histories import RandomCloud
+from repeats import seeds
 
 from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded, Recorded
 from app.domain.values import Basis, Guarantee, Market, Policy, Resources
@@ -22,7 +23,7 @@ from app.judging.attainment import attainment_now
 PROBABILITIES = (0.0, 0.01, 0.05, 0.2, 0.5)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_charges_of_a_random_history_are_those_of_a_plain_walk_to_the_last_bit(seed: int) -> None:
     random = Random(seed)
     guarantee = random.choice([Guarantee.NONE, Guarantee.POOLED, Guarantee.STRATIFIED])

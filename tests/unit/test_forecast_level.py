@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.followed import Known, effects_of, evidence_of, followed_starts, known_starts, level_of
 from oracles.histories import RandomCloud
+from repeats import seeds
 from test_forecast_rise import slowed
 
 from app.admission.decide import decide_start
@@ -108,7 +109,7 @@ def published(log: list[Recorded], policy: Policy, until_us: int) -> Rises:
 
 
 @pytest.mark.parametrize("eviction_policy", [EvictionPolicy.YJF, EvictionPolicy.YJF_GLOBAL])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_the_followed_starts_are_the_oracles(seed: int, eviction_policy: EvictionPolicy) -> None:
     log = choosy_log(seed, 150, eviction_policy)
     policy = Policy(eviction_policy=eviction_policy)
@@ -132,7 +133,7 @@ def test_both_admitted_and_rejected_starts_are_followed_to_evictions() -> None:
     assert len(found) == 4
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_a_level_does_not_depend_on_earlier_epochs(seed: int) -> None:
     """Read in pages, table after table with replays given up on the way, or at once: the same bytes."""
     log = choosy_log(seed, 250)

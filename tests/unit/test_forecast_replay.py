@@ -11,6 +11,7 @@ import pytest
 from numba import njit
 from oracles.histories import random_log
 from oracles.replay import NaiveHistory
+from repeats import seeds
 
 from app.domain.events import Recorded
 from app.domain.values import EvictionPolicy, Guarantee, Placement, Policy
@@ -46,7 +47,7 @@ def compiled_samples(
 
 @pytest.mark.parametrize("placement", [*Placement])
 @pytest.mark.parametrize("eviction_policy", POLICIES)
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_every_sample_is_the_oracles(seed: int, eviction_policy: EvictionPolicy, placement: Placement) -> None:
     random, displaces = Random(seed), seed % 4 >= 2
     log = random_log(seed, 120, eviction_policy, memory=seed % 2 == 0, placement=placement, displaces=displaces)
@@ -65,7 +66,7 @@ def test_every_sample_is_the_oracles(seed: int, eviction_policy: EvictionPolicy,
 
 
 @pytest.mark.parametrize("eviction_policy", POLICIES)
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_a_fork_in_some_gaps_alone_gives_the_oracles_samples(seed: int, eviction_policy: EvictionPolicy) -> None:
     """Two epochs of a replay that forks only where a moment lies; the second one asks for fewer of the first's."""
     log = random_log(seed, 150, eviction_policy)
@@ -116,7 +117,7 @@ def fresh_table(
 
 
 @pytest.mark.parametrize("window_us", [None, 150])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_an_epoch_does_not_depend_on_earlier_epochs(seed: int, window_us: int | None) -> None:
     """Continued epoch by epoch (the log grows new nodes, flavors and resources) or computed anew: the same bits."""
     log = random_log(seed, 200, EvictionPolicy.YJF)
@@ -141,7 +142,7 @@ def test_nor_does_one_of_a_long_history(
     """Longer than its gaps are all injected into, with room for the worlds of all samples or of some."""
     monkeypatch.setattr(compute, "GAPS_PER_SAMPLE", gaps_per_sample)
     monkeypatch.setattr(compute, "WORLD_BYTES", world_bytes)
-    for seed in range(4):
+    for seed in seeds(4):
         log = random_log(seed, 600, EvictionPolicy.YJF)
         policy = replace(small_policy(), history_window_us=window_us, sample_count=150)
         grown, given = Forecaster(policy), 0
@@ -220,7 +221,7 @@ def _node_there(run: Worlds, demand: Ints) -> int:
 
 
 @pytest.mark.parametrize("placement", [*Placement])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_a_node_found_block_by_block_is_the_engines(seed: int, placement: Placement) -> None:
     random = np.random.default_rng(seed)
     cluster = empty_cluster(3 * BLOCK + 5, 2, 2)

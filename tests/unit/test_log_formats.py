@@ -96,6 +96,7 @@ def test_fields_that_came_later_are_left_out_at_their_defaults(event: CloudCreat
         ("displaces_overrunning", True, 5),
         ("budget", BudgetUnit.CORE_HOURS, 5),
         ("overrun_share", 0.1, 5),
+        ("gives_back", True, 6),
     ],
 )
 def test_what_an_older_format_cannot_say_is_refused(field: str, value: object, since: int) -> None:

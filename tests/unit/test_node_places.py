@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 from oracles.histories import RandomCloud, random_log
+from repeats import seeds
 from unit.test_engine import assert_same_decisions, assert_same_state, decided, naive_state, small_policy
 
 from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, NodeAdded, NodeRemoved, Recorded
@@ -58,7 +59,7 @@ def test_additions_seldom_copy_the_nodes() -> None:
     assert len(cloud.cluster.free) == len(cloud.nodes) == 0
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_decisions_are_the_oracles_wherever_places_are_given_up(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts_of_nodes, "FEWEST_GIVEN_UP", 0)
     policy = Random(seed).choice([*EvictionPolicy])
@@ -79,7 +80,7 @@ def test_decisions_are_the_oracles_wherever_places_are_given_up(seed: int, monke
     assert gave_up
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_states_are_equal_whenever_places_were_given_up(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     log = random_log(seed, 300, EvictionPolicy.YJF)
     plain, often = Cloud(), Cloud()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from linear_quotes import ProportionalQuotes
 from oracles.books import PlainBooks
 from oracles.strata import admits
+from repeats import seeds
 
 from app.admission.decide import decide_drill, decide_start, decide_stop
 from app.admission.strata import admitting_line, read_book
@@ -84,7 +85,7 @@ def book_of(cloud: Cloud, lifetime_us: int, now_us: int, promise: float = P) -> 
 # --- the books -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_a_random_history_is_booked_as_by_hand(seed: int) -> None:
     """Every decision's book, exactly; a rollback leaves no trace, a snapshot keeps all, and a run folds alike."""
     rng = Random(seed)
@@ -129,7 +130,7 @@ def next_events(cloud: Cloud, rng: Random, name: str, at_us: int, quotes: Propor
     if kind < 0.33:
         strata_us = rng.choice([BOUNDARIES_US, (), (6 * HOUR_US, 3 * DAY_US)])
         guarantee = rng.choice([Guarantee.STRATIFIED, Guarantee.STRATIFIED, Guarantee.PER_INSTANCE, Guarantee.NONE])
-        policy = replace(POLICY, strata_us=strata_us, guarantee=guarantee)
+        policy = replace(POLICY, strata_us=strata_us, guarantee=guarantee, gives_back=rng.random() < 0.7)
         return [PolicyChanged(at_us=at_us, policy=policy)]
     if kind < 0.55:
         request = StartRequest(name, Market.ON_DEMAND, rng.choice(["c1", "c2", "c4"]), None)
@@ -279,7 +280,7 @@ def test_each_line(book: Book, risk: float, line: AdmittedBy | None) -> None:
     assert admitting_line(book, risk, P) == line
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_the_affordable_lifetime_is_within_the_promise_and_the_risk_itself_is_a_promise_that_would_do(
     seed: int,
 ) -> None:

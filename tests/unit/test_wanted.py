@@ -21,6 +21,7 @@ from app.domain.events import (
     InstanceRejected,
     InstanceStarted,
     NodeAdded,
+    PolicyChanged,
     PromiseEnding,
     Recorded,
 )
@@ -87,17 +88,20 @@ class Led:
             left = left[len(batch.outcomes) :]
         return self.log[-1].event
 
+    def audit(self, *nodes: tuple[str, Resources], instances_only: bool = False) -> None:
+        file = io.StringIO()
+        writer = LogWriter(file, instances_only=instances_only)
+        for recorded in self.log:
+            writer.write(recorded)
+        found = audit((row for _, row in read_rows(io.StringIO(file.getvalue()), "log")), nodes)
+        assert found.finding is None, found.finding
+
     def of(self, form: type) -> list:
         return [one.event for one in self.log if isinstance(one.event, form)]
 
     def check(self) -> None:
         """The audit finds nothing, and the log folds to the same state."""
-        file = io.StringIO()
-        writer = LogWriter(file)
-        for recorded in self.log:
-            writer.write(recorded)
-        found = audit((row for _, row in read_rows(io.StringIO(file.getvalue()), "log")), [])
-        assert found.finding is None, found.finding
+        self.audit()
         folded = Cloud()
         folded.apply_recorded(self.log)
         assert folded.digest() == self.cloud.digest()
@@ -347,8 +351,25 @@ def test_a_stop_gives_back_what_was_earned_for_risk_that_was_not_borne() -> None
     led.check()
 
 
-def test_who_declared_a_lifetime_keeps_what_it_earned() -> None:
+@pytest.mark.parametrize(("gives_back", "kept"), [(False, 0.01), (True, 4 * 0.005 / 5)])
+def test_who_declared_a_lifetime_gives_back_if_the_policy_says_so(*, gives_back: bool, kept: float) -> None:
+    """It keeps what one would have earned that bears as much risk in all."""
+    led = Led(guarantee=Guarantee.STRATIFIED, gives_back=gives_back)
+    led.take(StartRequest("a", Market.SPOT, "c1", HOUR_US, None, DAY_US), StopRequest("a", DAY_US + HOUR_US // 5))
+    assert led.cloud.books(0.01, led.cloud.at_us)[1].earned == pytest.approx(kept)
+    led.take(StartRequest("b", Market.SPOT, "c1", HOUR_US, None, led.cloud.at_us))
+    led.take(StopRequest("b", led.cloud.at_us + HOUR_US + 1))
+    assert led.cloud.books(0.01, led.cloud.at_us)[1].earned == pytest.approx(kept + 0.01), "it bore all of it"
+    led.take(StartRequest("c", Market.SPOT, "c1", HOUR_US, None, led.cloud.at_us))
+    led.check()
+    led.audit(("n", Resources(4)), instances_only=True)
+
+
+def test_what_earned_before_the_policy_says_so_is_given_back_too() -> None:
     led = Led(guarantee=Guarantee.STRATIFIED)
-    led.take(StartRequest("a", Market.SPOT, "c1", HOUR_US, None, DAY_US), StopRequest("a", DAY_US + 1))
-    assert led.cloud.books(0.01, led.cloud.at_us)[1].earned == pytest.approx(0.01)
+    led.take(StartRequest("a", Market.SPOT, "c1", HOUR_US, None, DAY_US))
+    led.log.append(led.cloud.apply(PolicyChanged(at_us=DAY_US, policy=replace(led.cloud.policy, gives_back=True))))
+    led.take(StopRequest("a", DAY_US))
+    assert led.cloud.books(0.01, led.cloud.at_us)[1].earned == pytest.approx(0)
+    led.take(StartRequest("b", Market.SPOT, "c1", HOUR_US, None, led.cloud.at_us))
     led.check()

@@ -1,4 +1,4 @@
-"""Decides on the next actions of a cluster: the observed one against the wanted one.
+"""The values of an observed cluster, the actions that there are, and the rule for each single node.
 
 The rule is level-triggered: it knows what is there now and nothing of what was done before. A node is one name in three
 places: an instance of a Tenure cloud, a machine, and a node of Slurm. What stands in one place and not in the others is
@@ -8,11 +8,11 @@ completed or cleared away; what a place did not answer for is not in the view at
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from app.clusters.rules.wanted import ClusterWanted, PoolWanted
+from app.clusters.rules.wanted import ClusterWanted
 
 KILL_MARGIN_S = 3.0
 """A node under notice is given back so long before its deadline, whatever runs on it."""
@@ -35,6 +35,7 @@ class Deed(StrEnum):
     MAKE = "make"
     EXTEND = "extend"
     DRAIN = "drain"
+    CLOSE = "close"
     RETIRE = "retire"
     DROP = "drop"
     DESTROY = "destroy"
@@ -74,13 +75,17 @@ class SeenJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that was observed, by the name of the node. jobs: those that wait, in the order of the queue."""
+    """All that was observed, by the name of the node. jobs: those that wait, in the order of the queue.
+
+    free_in_s: by when the time limits of its jobs end a busy node's work; a node whose jobs have none is not in it.
+    """
 
     instances: Mapping[str, SeenInstance]
     machines: frozenset[str]
     nodes: Mapping[str, SeenNode]
     jobs: Sequence[SeenJob]
     refusing: frozenset[str] = frozenset()
+    free_in_s: Mapping[str, float] = field(default_factory=dict)
 
 
 class Action(NamedTuple):
@@ -97,12 +102,9 @@ def pool_of(node: str) -> str:
     return node.split("-")[1] if node.count("-") == 2 else ""
 
 
-def decide(wanted: ClusterWanted, view: View) -> list[Action]:
-    """Return what to do now, in this order. A cluster that is as it should be needs nothing."""
-    return [*_mended(wanted, view), *_released(view), *_shrunk(wanted, view), *_grown(wanted, view)]
-
-
-def _mended(wanted: ClusterWanted, view: View) -> Iterator[Action]:
+def mended(wanted: ClusterWanted, view: View) -> Iterator[Action]:
+    """Yield what each node needs to stand in all three places, or in none."""
+    awaited = awaited_pools(wanted, view)
     for name in sorted(view.instances.keys() | view.machines | view.nodes.keys()):
         instance = view.instances.get(name)
         if instance is None:
@@ -110,7 +112,7 @@ def _mended(wanted: ClusterWanted, view: View) -> Iterator[Action]:
         elif instance.notice_s is not None:
             yield from _noticed(view, name, instance.notice_s)
         else:
-            yield from _completed(wanted, view, name, instance)
+            yield from _completed(wanted, view, name, instance, pool_of(name) in awaited)
 
 
 def _cleared(view: View, name: str, why: str) -> Iterator[Action]:
@@ -132,14 +134,29 @@ def _noticed(view: View, name: str, notice_s: float) -> Iterator[Action]:
         yield Action(Deed.DRAIN, name, "evicted")
 
 
-def _completed(wanted: ClusterWanted, view: View, name: str, instance: SeenInstance) -> Iterator[Action]:
+def awaited_pools(wanted: ClusterWanted, view: View) -> set[str]:
+    """Return the pools whose nodes are waited for."""
+    if wanted.scale.drain:
+        return set()
+    names = {pool.name for pool in wanted.pools}
+    return (
+        names if wanted.scale.free else {name for pools in {job.pools for job in view.jobs} for name in pools} & names
+    )
+
+
+def _completed(
+    wanted: ClusterWanted,
+    view: View,
+    name: str,
+    instance: SeenInstance,
+    is_awaited: bool,  # noqa: FBT001 - one of five
+) -> Iterator[Action]:
     is_late = instance.age_s > wanted.scale.boot_timeout_s
     node = view.nodes.get(name)
     if name not in view.machines and node is not None:
         yield Action(Deed.DROP, name, "its machine is gone")
     elif name not in view.machines:
-        is_awaited = any(pool_of(name) in job.pools for job in view.jobs)
-        if is_awaited and not is_late and wanted.pool(pool_of(name)) is not None:
+        if is_awaited and not is_late:
             yield Action(Deed.MAKE, name, "bought")
         else:
             yield Action(Deed.STOP, name, "it has no machine in time" if is_late else "no job waits for it any more")
@@ -148,11 +165,12 @@ def _completed(wanted: ClusterWanted, view: View, name: str, instance: SeenInsta
         yield Action(Deed.STOP, name, "it did not join Slurm in time")
     elif node is not None and node.state is NodeState.BAD:
         yield from _given_back(view, name, "Slurm says that it is down or drained")
-    elif node is not None and _ends_soon(instance):
+    elif node is not None and ends_soon(instance):
         yield Action(Deed.EXTEND if node.state is NodeState.BUSY else Deed.RETIRE, name, "its lifetime ends")
 
 
-def _ends_soon(instance: SeenInstance) -> bool:
+def ends_soon(instance: SeenInstance) -> bool:
+    """Tell if so little of the promised lifetime is left that no job should begin on it."""
     return instance.left_s is not None and instance.left_s < min(EXTEND_S, instance.age_s)
 
 
@@ -161,56 +179,8 @@ def _given_back(view: View, name: str, why: str) -> Iterator[Action]:
     yield Action(Deed.STOP, name, why)
 
 
-def _released(view: View) -> Iterator[Action]:
+def released(view: View) -> Iterator[Action]:
+    """Yield the jobs that Slurm holds after a failed launch."""
     for job in view.jobs:
         if job.is_held:
             yield Action(Deed.RELEASE, job.job_id, "a launch failed, and Slurm holds it")
-
-
-def _shrunk(wanted: ClusterWanted, view: View) -> Iterator[Action]:
-    """Yield nodes that have been idle long enough while no job waits. Busy ones are never among them."""
-    if view.jobs:
-        return
-    for name, node in sorted(view.nodes.items()):
-        instance = view.instances.get(name)
-        if instance is None or instance.notice_s is not None or _ends_soon(instance) or name not in view.machines:
-            continue
-        if node.state is NodeState.IDLE and node.idle_s >= wanted.scale.idle_s:
-            yield Action(Deed.RETIRE, name, f"idle for {wanted.scale.idle_s} s")
-
-
-def _grown(wanted: ClusterWanted, view: View) -> Iterator[Action]:
-    """Yield a purchase for each node that a waiting job lacks. All nodes of a job are of one pool.
-
-    Nodes that are idle or on their way are counted off in the order of the queue, so none is bought for two jobs.
-    """
-    spare = {pool.name: _spare(view, pool) for pool in wanted.pools}
-    count = {pool.name: sum(pool_of(name) == pool.name for name in view.instances) for pool in wanted.pools}
-    for job in view.jobs:
-        pools = [pool for pool in map(wanted.pool, job.pools) if pool is not None]
-        ready = next((pool.name for pool in pools if spare[pool.name] >= job.node_count), None)
-        if ready is not None:
-            spare[ready] -= job.node_count
-            continue
-        room = wanted.scale.max_nodes - sum(count.values())
-        for at, pool in enumerate(pools):
-            lacking = job.node_count - spare[pool.name]
-            if lacking > min(room, pool.max_nodes - count[pool.name]) or pool.name in view.refusing:
-                continue
-            others = [other for other in pools[at:] if other.name not in view.refusing]
-            choices = tuple(other.name for other in others if count[other.name] < other.max_nodes)
-            choices = choices if job.node_count == 1 else (pool.name,)
-            yield from (Action(Deed.BUY, job.job_id, f"job {job.job_id} waits", choices) for _ in range(lacking))
-            spare[pool.name], count[pool.name] = 0, count[pool.name] + lacking
-            break
-
-
-def _spare(view: View, pool: PoolWanted) -> int:
-    """Return the nodes of a pool that are free for a job, or on their way."""
-    return sum(
-        pool_of(name) == pool.name
-        and instance.notice_s is None
-        and (name not in view.nodes or view.nodes[name].state is NodeState.IDLE)
-        and not _ends_soon(instance)
-        for name, instance in view.instances.items()
-    )

@@ -16,11 +16,21 @@ MOST_POOLS = 16
 MOST_NODES = 200
 _NAME = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
 _CLOUD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
+_OUT = re.compile(r"per_job|(group|keep_free):[1-9][0-9]{0,4}", re.ASCII)
+_BLOCK = re.compile(r"block:[1-9][0-9]{0,5}", re.ASCII)
 _DAY_S = 86_400
 _LONGEST_S = 366 * _DAY_S
 _SMALLEST_SUBNET = 24
 POLICIES = ("auto", "notice", "hazard", "young", "none")
 DRIVERS = ("criu", "signal", "none")
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "text"),
+    "int": ((int,), "number"),
+    "bool": ((bool,), "true or false"),
+    "float | None": ((float, int), "number"),
+    "int | None": ((int,), "number"),
+    "int | str": ((int, str), "number or text"),
+}
 T = TypeVar("T")
 
 
@@ -43,7 +53,7 @@ class PoolWanted:
         for value in (self.cloud, self.flavor):
             _check(_CLOUD.fullmatch(value), f"pool {self.name!r}: {value!r} is no name of a cloud or flavor")
         _check(self.market in {"spot", "on_demand"}, f"pool {self.name!r}: market is neither spot nor on_demand")
-        _check(1 <= self.max_nodes <= MOST_NODES, f"pool {self.name!r}: max_nodes is not from 1 to {MOST_NODES}")
+        _check(0 <= self.max_nodes <= MOST_NODES, f"pool {self.name!r}: max_nodes is not from 0 to {MOST_NODES}")
         _check(60 <= self.lifetime_s <= _LONGEST_S, f"pool {self.name!r}: lifetime_s is not from 60 to {_LONGEST_S}")
         chance = self.eviction_probability
         _check(
@@ -54,18 +64,57 @@ class PoolWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleWanted:
-    """The rules by which nodes come and go. retry_s: a pool that refused a node is not asked again for so long."""
+    """The rules by which nodes come and go.
+
+    out: per_job, group:N (bought by multiples of N), or keep_free:N. idle_s: seconds, or block:S. retry_s: a pool that
+    refused a node is not asked again for so long. patience_s: nothing is bought for a job while a node that it may use
+    is free within it, by the time limits of those that run. drain: nothing is bought, and nodes go when they are free.
+    """
 
     max_nodes: int = MOST_NODES
-    idle_s: int = 60
+    out: str = "per_job"
+    idle_s: int | str = 60
     boot_timeout_s: int = 300
     retry_s: int = 30
+    patience_s: int = 0
+    drain: bool = False
 
     def check(self) -> None:
         """Raise InputError if a value makes no sense."""
-        _check(1 <= self.max_nodes <= MOST_NODES, f"scale.max_nodes is not from 1 to {MOST_NODES}")
-        for name in ("idle_s", "boot_timeout_s", "retry_s"):
+        _check(0 <= self.max_nodes <= MOST_NODES, f"scale.max_nodes is not from 0 to {MOST_NODES}")
+        _check(_OUT.fullmatch(self.out), f"scale.out {self.out!r} is not per_job, group:N or keep_free:N, N from 1 on")
+        _check(max(self.group, self.free) <= MOST_NODES, f"scale.out {self.out!r} has more than {MOST_NODES} nodes")
+        is_block = isinstance(self.idle_s, str)
+        if is_block:
+            _check(_BLOCK.fullmatch(str(self.idle_s)), f"scale.idle_s {self.idle_s!r} is neither seconds nor block:S")
+            _check(60 <= (self.block_s or 0) <= _DAY_S, f"scale.idle_s: a block is not from 60 to {_DAY_S} s")
+        for name in ("boot_timeout_s", "retry_s", *(() if is_block else ("idle_s",))):
             _check(1 <= getattr(self, name) <= _DAY_S, f"scale.{name} is not from 1 to {_DAY_S}")
+        _check(0 <= self.patience_s <= _DAY_S, f"scale.patience_s is not from 0 to {_DAY_S}")
+
+    @property
+    def group(self) -> int:
+        """The nodes that are bought at once."""
+        return self._out_number("group", 1)
+
+    @property
+    def free(self) -> int:
+        """The nodes that are kept free."""
+        return self._out_number("keep_free", 0)
+
+    def _out_number(self, word: str, otherwise: int) -> int:
+        given, _, number = self.out.partition(":")
+        return int(number) if given == word else otherwise
+
+    @property
+    def block_s(self) -> int | None:
+        """The time that is paid at once; None: nodes go by their idle time."""
+        return int(self.idle_s.partition(":")[2]) if isinstance(self.idle_s, str) else None
+
+    @property
+    def idle_after_s(self) -> int:
+        """The time after which an idle node goes, unless it is paid by blocks."""
+        return 0 if isinstance(self.idle_s, str) else self.idle_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,9 +238,11 @@ def _made(form: type[T], given: object, where: str) -> T:
 
 
 def _check_kind(name: str, value: object, kind: str) -> None:
-    expected = {"str": (str,), "int": (int,), "float | None": (float, int)}.get(kind)
-    if expected and (isinstance(value, bool) or not isinstance(value, expected)):
-        raise InputError(f"{name} {value!r} is no {'text' if kind == 'str' else 'number'}")
+    if kind not in _KINDS:
+        return
+    expected, told = _KINDS[kind]
+    if not isinstance(value, expected) or (isinstance(value, bool) and kind != "bool"):
+        raise InputError(f"{name} {value!r} is no {told}")
 
 
 def _check(is_so: object, why: str) -> None:

@@ -92,11 +92,11 @@ class Books:
         """Enter starts and stops of spot instances that follow each other."""
         sums: dict[BookKey, BookAccount] = {}
         for event, running in moved:
-            promised, weight = running.probability, self._weight(running, self._head.policy)
+            promised = running.probability
             if isinstance(event, InstanceStarted):
-                more = _entered(promised, running.risk, weight)
+                more = _entered(promised, running.risk, self._weight(running, self._head.policy))
             else:
-                more = _given_back(running, event.at_us, weight)
+                more = self._given_back(running, event.at_us)
             if more is None or promised is None:
                 continue
             key = self._key(promised, running.book_lifetime_us)
@@ -116,10 +116,19 @@ class Books:
         return self._take_back(self._instances.running[event.instance_id], event.at_us)
 
     def _take_back(self, running: Running, at_us: int) -> Undo | None:
-        more = _given_back(running, at_us, self._weight(running, self._head.policy))
+        more = self._given_back(running, at_us)
         if running.probability is None:
             return None
         return self._add(self._key(running.probability, running.book_lifetime_us), more)
+
+    def _given_back(self, running: Running, at_us: int) -> BookAccount | None:
+        """Return, below zero, what an instance that stops has earned for risk not borne, if it gives that back."""
+        promised, whole, policy = running.probability, running.whole_risk, self._head.policy
+        if not (policy.gives_back or running.took_offer) or promised is None or whole is None:
+            return None
+        less = min(promised, EARNING * running.borne(at_us)) - min(promised, EARNING * whole)
+        weight = self._weight(running, policy)
+        return BookAccount(less if weight is None else weight * less)
 
     def _extend(self, event: InstanceExtended) -> Undo | None:
         """Let the book of its first stratum earn by the whole risk and the longer lifetime, in place of the former."""
@@ -198,15 +207,6 @@ def _entered(promised: float | None, risk: float | None, weight: float | None) -
         return None
     earned = min(promised, EARNING * risk)
     return BookAccount(earned) if weight is None else BookAccount(weight * earned, entered=1, core_hours=weight)
-
-
-def _given_back(running: Running, at_us: int, weight: float | None) -> BookAccount | None:
-    """Return, below zero, what a start that took what it could get earned for risk not borne when it stops."""
-    promised, whole = running.probability, running.whole_risk
-    if not running.took_offer or promised is None or whole is None:
-        return None
-    less = min(promised, EARNING * running.borne(at_us)) - min(promised, EARNING * whole)
-    return BookAccount(less if weight is None else weight * less)
 
 
 def _books_of(

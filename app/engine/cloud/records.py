@@ -70,7 +70,7 @@ class Running:
     """The risk of the whole extended lifetime, borne and to be borne; None if it was not extended."""
     took_offer: bool = False
     """True if its start took the lifetime that could be promised. If it stops early, its book takes back what the start
-    earned for risk that was not borne: it may have been promised far more than it needed.
+    earned for risk that was not borne, whatever the policy says: it may have been promised far more than it needed.
     """
     owner: str | None = None
     """The asker of the start; None: an admin, or a log of an earlier format."""

@@ -143,6 +143,11 @@ class PolicyBody(Body):
         description="For each core-hour that an owner's ended instances ran within their declared lifetimes in four "
         "weeks, how many they may overrun before its spot starts are rejected; null: any number.",
     )
+    gives_back: bool = Field(
+        default=_DEFAULT.gives_back,
+        description="Let an instance that stops before its declared lifetime is over keep what it earned for its "
+        "book by the risk that it has borne, and give the rest back.",
+    )
     min_windows: Annotated[int, Field(ge=0, le=MOST_WINDOWS), WHOLE] | None = Field(
         _DEFAULT.min_windows,
         description="The least windows, independent pieces of evidence, that a promise may rest on. 0: any number; "

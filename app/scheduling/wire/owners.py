@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from app.domain.times import SECOND_US, seconds
 from app.engine.cloud import Quota
@@ -14,7 +15,10 @@ from tenure_client.forms.owners import OwnerAnswer, OwnerQuotaAnswer
 
 
 class QuotaBody(Body):
-    """A quota of an owner's own, in place of the policy's. What is null or left out is not limited."""
+    """A quota of an owner's own, in place of the policy's. What is null or left out is not limited.
+
+    At least one of `cores`, `share` and `overrun_share` must be there: a body without any would lift all limits.
+    """
 
     cores: Annotated[int, Field(ge=0, lt=1 << 40), WHOLE] | None = Field(
         None, description="The cores that its running spot instances may have together."
@@ -26,6 +30,15 @@ class QuotaBody(Body):
         None, description="The core-hours that its instances may overrun for each within a declared lifetime."
     )
     at_us: Time | None = Field(None, description=AT)
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not self.model_fields_set.intersection(Quota._fields):
+            raise PydanticCustomError(
+                "quota",
+                "must name at least one of cores, share and overrun_share: what is left out is not limited",
+            )
+        return self
 
     def quota(self) -> Quota:
         return Quota(self.cores, self.share, self.overrun_share)

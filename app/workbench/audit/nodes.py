@@ -45,6 +45,7 @@ def check_policy(world: World, row: LogRow) -> None:
     """Take over a new policy: whether an SLA is in force, the grace period, the choice of nodes and victims."""
     world.sla = None if row.guarantee is None else row.guarantee != Guarantee.NONE
     world.grace_us, world.min_windows = row.grace_us, row.min_windows
+    world.gives_back = bool(row.gives_back)
     world.limits = Limits(
         row.owner_cores,
         row.owner_share,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from app.domain.times import SECOND_US
 from app.domain.values import Market, Rejection
-from app.workbench.audit.books import BookSums, Entered, borne_by, earning_of, hours_of
+from app.workbench.audit.books import Entered, borne_by, earning_of, hours_of, of_earned
 from app.workbench.audit.findings import Rule, require
 from app.workbench.audit.world import World
 from app.workbench.logcsv import LogRow
@@ -43,17 +43,20 @@ def check_least(row: LogRow) -> None:
 
 
 def take_back(world: World, row: LogRow) -> None:
-    """Take back what one that took what it could get earned for risk that it has not borne when it stops."""
+    """Take back what an instance that stops has earned for risk not borne, if it took what it could get.
+
+    Of others the policy says it. A log without policies is right if all of them give back, or none.
+    """
     instance = world.running.get(row.instance_id or "")
-    if instance is None or instance.row.wanted is None:
+    if instance is None:
         return
     start, promised = instance.in_book, instance.row.probability
-    earned = earning_of(start)
-    if earned is not None and promised is not None:
+    earned, must = earning_of(start), instance.row.wanted is not None or world.gives_back
+    if earned is not None and promised is not None and must is not False:
         more = min(promised, 4 * borne_by(start, row.at_us)) - earned
-        hours = hours_of(start, instance.row.lifetime_us)
+        all_more = of_earned(more, hours_of(start, instance.row.lifetime_us))
         world.entered.setdefault(promised, Entered()).enter(
-            start.lifetime_us or 0, BookSums(more, earned_core_hours=hours * more)
+            start.lifetime_us or 0, all_more if must else all_more._replace(earned=0.0, earned_core_hours=0.0)
         )
 
 

@@ -69,7 +69,7 @@ class Limits:
 
 @dataclass(slots=True)
 class World:
-    """The state after the lines so far. `sla`, `strata_us`, `min_windows` and `limits` are None until shown.
+    """The state after the lines so far. What policies say is None until shown (`sla`, `strata_us`, `limits` and so on).
 
     `quotas`: the cores, the share and the overrun share of owners that have quotas of their own. `ended`: by owner, of
     each spot instance the time of its end, and the core-microseconds that it ran within its lifetime and beyond.
@@ -92,6 +92,7 @@ class World:
     ended: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
     grace_us: int | None = None
     min_windows: int | None = None
+    gives_back: bool | None = None
     scheduled: dict[str, LogRow] = field(default_factory=dict)
     handovers: dict[str, LogRow] = field(default_factory=dict)
     overdue: set[str] = field(default_factory=set)

@@ -107,7 +107,7 @@ def set_quota(
     overrun_share: float | None = None,
     at: datetime | None = None,
 ) -> Call[OwnerAnswer]:
-    """Give an owner a quota of its own in place of the policy's. None is no limit."""
+    """Give an owner a quota of its own in place of the policy's. None is no limit, but at least one must be given."""
     body = {"cores": cores, "share": share, "overrun_share": overrun_share, "at": at}
     return endpoints.SET_QUOTA.call(body=body, cloud=cloud, owner=owner)
 

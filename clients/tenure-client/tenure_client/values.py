@@ -156,3 +156,4 @@ class PolicyChange(TypedDict, total=False):
     displaces_overrunning: bool
     budget: str
     overrun_share: float | None
+    gives_back: bool

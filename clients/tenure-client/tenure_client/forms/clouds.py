@@ -66,6 +66,9 @@ class PolicyAnswer(Answer, kw_only=True):
         Meta(description="The least windows that a promise may rest on; null: any, and decisions record none."),
     ]
     budget: BudgetUnitWord
+    gives_back: Annotated[
+        bool, Meta(description="An instance that stops early gives back what its book earned for risk not borne.")
+    ]
 
 
 class CountsAnswer(Answer, kw_only=True):
