@@ -157,6 +157,7 @@ class Manager:
             if not cluster.slurm.runs():
                 cluster.create()
                 cluster.events.write("slurm_started")
+            self._keeper.tell()
             instances, machines = cluster.buyer.instances(), cluster.machines.there()
             nodes, jobs = cluster.slurm.nodes(), cluster.slurm.jobs()
         except (ClientError, ProgramFailed, OSError) as error:

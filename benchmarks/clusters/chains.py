@@ -77,10 +77,10 @@ class ChainJob:
         keeper = Keeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
         return keeper.save_now(self.job, cluster.slurm.jobs())
 
-    def begin_save(self) -> None:
+    def begin_save(self, keep: int = 2) -> subprocess.Popen[bytes]:
         """Let a checkpoint be taken, and do not wait for it."""
         words = [*self.lab.cluster.machines.inside(self.node()), str(launcher_of(self.lab.cluster.wanted))]
-        start_helper([*words, "--save", self.job], self.lab.folder / "helpers.log")
+        return start_helper([*words, "--save", self.job, "--keep", str(keep)], self.lab.folder / "helpers.log")
 
     def links_in(self, manifest: Manifest) -> int:
         """Return how many lines it had written at a checkpoint."""

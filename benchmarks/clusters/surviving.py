@@ -90,9 +90,9 @@ def evict_once(lab: Lab, number: int, chain: Chain = CHAIN) -> Eviction:
     ends = [one for one in lab.events("spare") if one.fields.get("id") == instance]
     confirmed = next(one.at for one in ends if one.kind == "eviction_confirmed")
     lab.client.stop("spare", f"surge{number}")
+    job.wait_for_end()
     made = [one for one in job.events("job_checkpointed") if one["why"] == "notice"]
     lost = written - job.links_in(job.folder.manifest(int(made[0]["generation"]))) if made else written
-    job.wait_for_end()
     early_s, ready_s = (deadline - confirmed).total_seconds(), (surge.ready_at - confirmed).total_seconds()
     return Eviction(job.is_right(), bool(made), early_s, ready_s, lost)
 

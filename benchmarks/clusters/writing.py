@@ -27,7 +27,7 @@ from benchmarks.clusters.lab import wait
 from benchmarks.clusters.lines import Line, Subcommand
 
 SIZES_MB = (10, 100, 1000)
-_JOB = [sys.executable, "-I", "-m", "app.managing.checkpointing.job", "--folder"]
+JOB_COMMAND = [sys.executable, "-I", "-m", "app.managing.checkpointing.job", "--folder"]
 
 
 class LoneJob:
@@ -36,7 +36,7 @@ class LoneJob:
     def __init__(self, folder: Path, chain: Chain, driver: str = "criu") -> None:
         self.chain, self.out, self._root, self._runs = chain, folder / "out", folder, 0
         self.folder = JobFolder(folder / "7")
-        self._command = [*_JOB, str(folder), "--driver", driver, *chain.command()]
+        self._command = [*JOB_COMMAND, str(folder), "--driver", driver, *chain.command()]
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self) -> None:
@@ -81,7 +81,7 @@ class LoneJob:
 
     def begin_save(self) -> subprocess.Popen[bytes]:
         """Start a writer of a checkpoint."""
-        command = [*_JOB, str(self._root), "--save", "7", "--keep", "2"]
+        command = [*JOB_COMMAND, str(self._root), "--save", "7", "--keep", "2"]
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def save(self) -> Manifest:

@@ -11,7 +11,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from shutil import copyfile, which
 from typing import Protocol
 
 from app.managing.checkpointing.processes import cpu_flags, is_stopped
+from app.managing.checkpointing.spawning import WITH_US, spawn, spawn_first
 from app.managing.programs import SYSTEM_PATH, ProgramFailed, run
 
 SAVE = "TENURE_SAVE"
@@ -27,7 +28,6 @@ RESTORE = "TENURE_RESTORE"
 """The variable with the file that it loads its state from, if it is to go on."""
 LONGEST_S = 3600.0
 """A checkpoint that takes longer has failed."""
-_WITH_US = ("--pdeathsig", "KILL")
 _SOON_S = 5.0
 _LOOK_S = 0.01
 
@@ -105,7 +105,7 @@ class Criu:
 
     def start(self, command: Sequence[str], folder: Path) -> Started:  # noqa: ARG002 - of the protocol
         """Start the program as the first process of a namespace and of a session."""
-        child = _spawn(["unshare", "--pid", "--fork", "--kill-child", "setsid", *command], os.environ, command[0])
+        child = spawn_first(command)
         deadline_s = time.monotonic() + _SOON_S
         while time.monotonic() < deadline_s:
             if inside := _children(child):
@@ -115,7 +115,7 @@ class Criu:
 
     def save(self, program: int, images: Path) -> None:
         """Dump the program and its children. If criu dies in the middle, what it left is not trusted."""
-        arguments = ["setpriv", *_WITH_US, "criu", "dump", "-t", str(program), "-D", str(images)]
+        arguments = ["setpriv", *WITH_US, "criu", "dump", "-t", str(program), "-D", str(images)]
         arguments += ["-o", "dump.log", "-v1", "--leave-stopped", "--shell-job", "--file-locks"]
         code, said = _criu([*arguments, "--timeout", str(int(LONGEST_S))])
         if code == 0:
@@ -163,7 +163,7 @@ class Signal:
 
     def _start(self, command: Sequence[str], more: dict[str, str]) -> Started:
         environment = {name: value for name, value in os.environ.items() if name != RESTORE} | more
-        child = _spawn(command, environment, command[0])
+        child = spawn(command, environment)
         return Started(child, child)
 
     def save(self, program: int, images: Path) -> None:
@@ -204,7 +204,7 @@ class Unsaved:
 
     def start(self, command: Sequence[str], folder: Path) -> Started:  # noqa: ARG002 - of the protocol
         """Start the program."""
-        child = _spawn(command, os.environ, command[0])
+        child = spawn(command, os.environ)
         return Started(child, child)
 
     def save(self, program: int, images: Path) -> None:  # noqa: ARG002 - of the protocol
@@ -226,17 +226,6 @@ DRIVERS: dict[str, CheckpointDriver] = {driver.name: driver for driver in (Criu(
 def lacking_flags(flags: str) -> list[str]:
     """Return what the processor of an image could, and this one cannot."""
     return sorted({*flags.split()} - {*cpu_flags().split()})
-
-
-def _spawn(command: Sequence[str], environment: Mapping[str, str], program: str) -> int:
-    """Start the job's program, with nothing to read, to end with this process; return its process id.
-
-    Raise FileNotFoundError if there is no such program.
-    """
-    if which(program) is None:
-        raise FileNotFoundError(f"there is no program {program!r}")
-    nothing = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
-    return os.posix_spawnp("setpriv", ["setpriv", *_WITH_US, *command], environment, file_actions=nothing)
 
 
 def _criu(arguments: Sequence[str]) -> tuple[int, str]:

@@ -83,8 +83,7 @@ class Keeper:
         )
 
     def look(self, view: View, jobs: Iterable[QueuedJob]) -> None:
-        """Tell what was written, and start the checkpoints that are due."""
-        self._tell()
+        """Start the checkpoints that are due."""
         self._helpers = {job: one for job, one in self._helpers.items() if one.poll() is None}
         kept = self._kept(jobs)
         is_time = time.monotonic() - self._looked_s >= ASK_EVERY_S
@@ -194,7 +193,8 @@ class Keeper:
     def _folders(self) -> Iterator[JobFolder]:
         return (JobFolder(path) for path in sorted(self._folder.glob("[0-9]*")) if path.name.isdecimal())
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Tell what became of checkpoints and of the jobs that went on from them."""
         history = self._history()
         for folder in self._folders():
             for said in folder.take_told():

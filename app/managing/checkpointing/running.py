@@ -48,6 +48,7 @@ class JobRun:
         self._folder, self._driver, self._command = folder, driver, list(command)
         self._restart = os.environ.get("SLURM_RESTART_COUNT", "0")
         self._program, self._from, self._began_s = 0, 0, 0.0
+        self._is_ending = False
 
     def run(self) -> int:
         """Run the program to its end; return its exit code."""
@@ -227,6 +228,7 @@ class JobRun:
 
     def _end(self) -> None:
         """Pass the wish to end on. The first process of a namespace hears none that it has no handler for."""
+        self._is_ending = True
         if heeds(self._program, signal.SIGTERM):
             with suppress(ProcessLookupError):
                 os.kill(self._program, signal.SIGTERM)
@@ -236,13 +238,9 @@ class JobRun:
     def _close(self, status: int) -> int:
         code = os.waitstatus_to_exitcode(status)
         code = 128 - code if code < 0 else code
-        if not self._is_being_ended(code):
-            self._folder.note(_DONE, f"{self._restart} {code}")
+        if not self._is_ending and code != 128 + signal.SIGKILL:
+            self._folder.note(_DONE, f"{self._restart} {code}")  # else its node goes, and it is to run again elsewhere
         return code
-
-    def _is_being_ended(self, code: int) -> bool:
-        """Return True if it was ended from outside, as when its node goes: then it is to run again elsewhere."""
-        return code in {128 + signal.SIGKILL, 128 + signal.SIGTERM}
 
 
 def _node() -> str:
