@@ -22,7 +22,7 @@ from app.commands.fitting import Column, print_fitting
 from app.commands.options import LOCAL, Json, Token, Url
 from app.commands.output import STDOUT, print_json, print_text
 from app.domain.inputs import InputError
-from app.managing.checkpointing.keeper import Keeper
+from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.checkpointing.placing import launcher_of
 from app.managing.manager import BatchCluster, Manager, ManagerRuns
 from app.managing.programs import INSTALL, missing_programs
@@ -205,7 +205,7 @@ def checkpoint(*, file: File, job: Job, url: Url = LOCAL, token: Token = None, a
     The exit code is 3 if none could be taken.
     """
     with _cluster(file, url, token) as cluster:
-        keeper = Keeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
+        keeper = CheckpointKeeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
         made = keeper.save_now(job, cluster.slurm.jobs())
     if as_json:
         names = ("job", "generation", "image_bytes", "pause_s", "write_s")

@@ -17,7 +17,7 @@ from app.clusters.rules.reconciling import decide
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
 from app.managing.asking import Asking
 from app.managing.buying import Buyer
-from app.managing.checkpointing.keeper import Keeper
+from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.checkpointing.placing import place_launcher
 from app.managing.events import Events
 from app.managing.machines import MachineDriver, Namespaces
@@ -92,7 +92,7 @@ class Manager:
         self._said = ""
         self._jobs: list[QueuedJob] = []
         self._asking = Asking(cluster.wanted, cluster.slurm, cluster.buyer, cluster.events)
-        self._keeper = Keeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
+        self._keeper = CheckpointKeeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
         self._deeds: dict[Deed, Callable[[Action], None]] = {
             Deed.BUY: self._buy,
             Deed.MAKE: self._make,

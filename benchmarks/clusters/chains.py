@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.managing.checkpointing.folders import JobFolder, Manifest
-from app.managing.checkpointing.keeper import Keeper
+from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.checkpointing.placing import checkpoints_of, launcher_of
 from app.managing.programs import ProgramFailed, run, start_helper
 from benchmarks.clusters.lab import Lab, wait
@@ -74,7 +74,7 @@ class ChainJob:
     def save(self) -> Manifest:
         """Take a checkpoint, as a person would. Raise ProgramFailed if none can be taken."""
         cluster = self.lab.cluster
-        keeper = Keeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
+        keeper = CheckpointKeeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
         return keeper.save_now(self.job, cluster.slurm.jobs())
 
     def begin_save(self, keep: int = 2) -> subprocess.Popen[bytes]:

@@ -45,7 +45,7 @@ class RestoreRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedProgram:
     """A program that runs: the child to wait for, and the program itself."""
 
     child: int
@@ -63,7 +63,7 @@ class CheckpointDriver(Protocol):
     def version(self) -> str:
         """Return the tool and its version."""
 
-    def start(self, command: Sequence[str], folder: Path) -> Started:
+    def start(self, command: Sequence[str], folder: Path) -> StartedProgram:
         """Start a program from its beginning. folder: the job's. Raise OSError if there is no such program."""
 
     def save(self, program: int, images: Path) -> None:
@@ -72,7 +72,7 @@ class CheckpointDriver(Protocol):
     def is_left_whole(self, images: Path) -> bool:
         """Return True if whoever took this unfinished image cannot have damaged the program."""
 
-    def restore(self, images: Path, command: Sequence[str], folder: Path) -> Started:
+    def restore(self, images: Path, command: Sequence[str], folder: Path) -> StartedProgram:
         """Bring a program back. Raise RestoreRefused."""
 
 
@@ -103,15 +103,15 @@ class Criu:
         found = re.search(r"Version: (\S+)", run(["criu", "--version"]))
         return f"criu {found[1] if found else '?'}"
 
-    def start(self, command: Sequence[str], folder: Path) -> Started:  # noqa: ARG002 - of the protocol
+    def start(self, command: Sequence[str], folder: Path) -> StartedProgram:  # noqa: ARG002 - of the protocol
         """Start the program as the first process of a namespace and of a session."""
         child = spawn_first(command)
         deadline_s = time.monotonic() + _SOON_S
         while time.monotonic() < deadline_s:
             if inside := _children(child):
-                return Started(child, inside[0])
+                return StartedProgram(child, inside[0])
             time.sleep(_LOOK_S)
-        return Started(child, child)
+        return StartedProgram(child, child)
 
     def save(self, program: int, images: Path) -> None:
         """Dump the program and its children. If criu dies in the middle, what it left is not trusted."""
@@ -127,7 +127,7 @@ class Criu:
         """Return True if CRIU had finished: its statistics are the last that it writes."""
         return (images / "stats-dump").exists()
 
-    def restore(self, images: Path, command: Sequence[str], folder: Path) -> Started:  # noqa: ARG002 - of the protocol
+    def restore(self, images: Path, command: Sequence[str], folder: Path) -> StartedProgram:  # noqa: ARG002 - of the protocol
         """Bring the program back as a child of this process, which can so learn how it ends."""
         pid_file = folder / "restored.pid"
         pid_file.unlink(missing_ok=True)
@@ -138,10 +138,10 @@ class Criu:
             _reap()
             raise RestoreRefused(f"criu: {_complaint(log, said)}")
         program = int(pid_file.read_text())
-        return Started(program, program)
+        return StartedProgram(program, program)
 
 
-class Signal:
+class BySignal:
     """Programs that save themselves: at USR1 they write their state to the file $TENURE_SAVE, then stop themselves.
 
     They are continued once it is published, and find it as $TENURE_RESTORE when they are to go on from it.
@@ -157,14 +157,14 @@ class Signal:
         """Return the name."""
         return self.name
 
-    def start(self, command: Sequence[str], folder: Path) -> Started:
+    def start(self, command: Sequence[str], folder: Path) -> StartedProgram:
         """Start the program, and tell it where its state goes."""
         return self._start(command, {SAVE: str(folder / "saving")})
 
-    def _start(self, command: Sequence[str], more: dict[str, str]) -> Started:
+    def _start(self, command: Sequence[str], more: dict[str, str]) -> StartedProgram:
         environment = {name: value for name, value in os.environ.items() if name != RESTORE} | more
         child = spawn(command, environment)
-        return Started(child, child)
+        return StartedProgram(child, child)
 
     def save(self, program: int, images: Path) -> None:
         """Ask the program, and take its state once it has stopped itself."""
@@ -184,7 +184,7 @@ class Signal:
         """Return True: a program that saves itself is touched by nobody."""
         return True
 
-    def restore(self, images: Path, command: Sequence[str], folder: Path) -> Started:
+    def restore(self, images: Path, command: Sequence[str], folder: Path) -> StartedProgram:
         """Start the program, and tell it where its state is."""
         return self._start(command, {SAVE: str(folder / "saving"), RESTORE: str(images / "state")})
 
@@ -202,10 +202,10 @@ class Unsaved:
         """Return the name."""
         return self.name
 
-    def start(self, command: Sequence[str], folder: Path) -> Started:  # noqa: ARG002 - of the protocol
+    def start(self, command: Sequence[str], folder: Path) -> StartedProgram:  # noqa: ARG002 - of the protocol
         """Start the program."""
         child = spawn(command, os.environ)
-        return Started(child, child)
+        return StartedProgram(child, child)
 
     def save(self, program: int, images: Path) -> None:  # noqa: ARG002 - of the protocol
         """Refuse."""
@@ -215,12 +215,12 @@ class Unsaved:
         """Return True."""
         return True
 
-    def restore(self, images: Path, command: Sequence[str], folder: Path) -> Started:  # noqa: ARG002 - of the protocol
+    def restore(self, images: Path, command: Sequence[str], folder: Path) -> StartedProgram:  # noqa: ARG002 - of the protocol
         """Refuse."""
         raise RestoreRefused("the job runs without checkpoints")
 
 
-DRIVERS: dict[str, CheckpointDriver] = {driver.name: driver for driver in (Criu(), Signal(), Unsaved())}
+DRIVERS: dict[str, CheckpointDriver] = {driver.name: driver for driver in (Criu(), BySignal(), Unsaved())}
 
 
 def lacking_flags(flags: str) -> list[str]:

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return try_out(DRIVERS[asked.driver], asked.command, asked.after)
         return _run(asked)
     except (OSError, RestoreRefused, TwoPrograms) as error:
-        print(f"tenure-job: {error}", file=sys.stderr)
+        sys.stderr.write(f"tenure-job: {error}\n")
         return CANNOT
 
 
@@ -56,10 +56,10 @@ def _parser() -> argparse.ArgumentParser:
 def _run(asked: argparse.Namespace) -> int:
     job = os.environ.get("SLURM_JOB_ID", "")
     if not asked.command:
-        print("tenure-job: no program is given", file=sys.stderr)
+        sys.stderr.write("tenure-job: no program is given\n")
         return CANNOT
     if not job.isdecimal() or asked.folder is None:
-        print("tenure-job: this is no job of a cluster of Tenure: run it in a batch script", file=sys.stderr)
+        sys.stderr.write("tenure-job: this is no job of a cluster of Tenure: run it in a batch script\n")
         return CANNOT
     return JobRun(JobFolder(asked.folder / job), DRIVERS[asked.driver], asked.command).run()
 
@@ -73,12 +73,12 @@ def _beside(asked: argparse.Namespace) -> int:
             return 0
         made = save(folder, Order(asked.why, asked.keep, asked.until, asked.last))
     except Busy as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return BUSY
     except NotSaved as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return FAILED
-    print(made.generation)
+    sys.stdout.write(f"{made.generation}\n")
     return 0
 
 

@@ -60,7 +60,7 @@ class KeptJob(NamedTuple):
         return is_of_this_run and (self.is_stopped or is_just_made)
 
 
-class Keeper:
+class CheckpointKeeper:
     """Looks after the checkpoints of one cluster."""
 
     def __init__(self, wanted: ClusterWanted, machines: MachineDriver, buyer: Buyer, events: Events) -> None:

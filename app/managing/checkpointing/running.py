@@ -19,7 +19,7 @@ from app.managing.checkpointing.drivers import (
     DRIVERS,
     CheckpointDriver,
     RestoreRefused,
-    Started,
+    StartedProgram,
     lacking_flags,
 )
 from app.managing.checkpointing.folders import BrokenImage, Busy, JobFolder, Manifest
@@ -93,11 +93,11 @@ class JobRun:
         if why := self._driver.missing():
             if self._folder.published():
                 self._hold(f"there are checkpoints that cannot be restored here: {why}")
-            print(f"tenure-job: without checkpoints: {why}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"tenure-job: without checkpoints: {why}\n")
             self._folder.tell("checkpoints_impossible", error=why)
             self._driver = DRIVERS["none"]
 
-    def _begin(self) -> Started:
+    def _begin(self) -> StartedProgram:
         """Bring the program back from its newest good checkpoint, or start it."""
         before = self._folder.running()
         for generation in self._folder.published():
@@ -118,7 +118,7 @@ class JobRun:
         self._from = 0
         return self._driver.start(self._command, self._folder.path)
 
-    def _restored(self, generation: int) -> tuple[Started, Manifest]:
+    def _restored(self, generation: int) -> tuple[StartedProgram, Manifest]:
         manifest = self._folder.checked(generation)
         if manifest.driver != self._driver.name:
             raise BrokenImage(f"it was taken by the driver {manifest.driver}, and {self._driver.name} runs here")
@@ -135,7 +135,7 @@ class JobRun:
         self._folder.refuse(generation, why)
         self._folder.note(_REFUSALS, str(self._refusals() + 1))
         self._folder.tell("restore_failed", generation=generation, node=_node(), error=why)
-        print(f"tenure-job: checkpoint {generation} cannot be restored: {why}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"tenure-job: checkpoint {generation} cannot be restored: {why}\n")
 
     def _refusals(self) -> int:
         return int(self._folder.noted(_REFUSALS) or 0)
@@ -161,7 +161,7 @@ class JobRun:
         if path and Path(path).is_file() and Path(path).stat().st_size > int(size):
             os.truncate(path, int(size))
 
-    def _attend(self, started: Started) -> int:
+    def _attend(self, started: StartedProgram) -> int:
         """Wait for the end of the program, and say how it does meanwhile; return its status."""
         self._program, self._began_s = started.program, time.monotonic()
         beaten_s = 0.0

@@ -15,10 +15,10 @@ from app.managing.checkpointing.processes import kill_tree, memory_of
 def try_out(driver: CheckpointDriver, command: Sequence[str], after_s: float) -> int:
     """Say what would hinder a checkpoint; return 0 if nothing does, else 1. Without a program the host is asked."""
     if why := driver.missing():
-        print(f"cannot be checkpointed here: {why}")
+        sys.stdout.write(f"cannot be checkpointed here: {why}\n")
         return 1
     if not command:
-        print(f"{driver.version()} works here; name a program to try it")
+        sys.stdout.write(f"{driver.version()} works here; name a program to try it\n")
         return 0
     with tempfile.TemporaryDirectory(prefix="tenure-job-") as folder:
         return _tried(driver, command, after_s, Path(folder))
@@ -32,14 +32,14 @@ def _tried(driver: CheckpointDriver, command: Sequence[str], after_s: float, fol
     time.sleep(after_s)
     memory_mb, began_s = memory_of(started.program) / 1e6, time.monotonic()
     if not memory_mb:
-        print(f"it had ended after {after_s:g} s: give a shorter --after")
+        sys.stdout.write(f"it had ended after {after_s:g} s: give a shorter --after\n")
         return 1
     try:
         driver.save(started.program, images)
     except NotSaved as error:
-        print(f"cannot be checkpointed: {error}")
+        sys.stdout.write(f"cannot be checkpointed: {error}\n")
         return 1
     finally:
         kill_tree(started.program)
-    print(f"can be checkpointed: {memory_mb:.0f} MB in {time.monotonic() - began_s:.1f} s")
+    sys.stdout.write(f"can be checkpointed: {memory_mb:.0f} MB in {time.monotonic() - began_s:.1f} s\n")
     return 0
