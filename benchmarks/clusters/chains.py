@@ -19,7 +19,7 @@ CHAIN = Path(__file__).with_name("chain.py")
 
 
 class Chain(NamedTuple):
-    """What a job computes: the size of its state in megabytes, how many links, and the seconds for each."""
+    """A computation: the size of its state in megabytes, how many links, and the seconds for each."""
 
     megabytes: int
     links: int

@@ -1,4 +1,4 @@
-"""What jobs that can be checkpointed survive: the loss of their machine, and evictions with a notice."""
+"""Jobs that can be checkpointed, and lose their machine or are evicted with a notice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def managed_lab(place: Place, nodes: tuple[int, int] = (2, 1), grace_s: float = 
 
 
 class Kill(NamedTuple):
-    """What became of a job whose machine was killed. generation: restored from it; 0: from the beginning.
+    """The fate of a job whose machine was killed. generation: restored from it; 0: from the beginning.
 
     again_s: until it ran again; lost_s, since_s: work done again, and time from the checkpoint to the kill.
     """
@@ -65,7 +65,7 @@ def kill_once(lab: Lab, draw: random.Random, chain: Chain = CHAIN, driver: str =
 
 
 class Eviction(NamedTuple):
-    """What became of an evicted job. early_s: its hand-over was confirmed so long before the deadline.
+    """The fate of an evicted job. early_s: its hand-over was confirmed so long before the deadline.
 
     ready_s: and so long before the room was to be ready; lost: lines that were written after the checkpoint.
     """

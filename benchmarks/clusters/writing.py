@@ -132,7 +132,7 @@ def kill_writer(job: LoneJob, draw: random.Random, within_s: float) -> None:
 
 
 class Publishing(NamedTuple):
-    """What became of a job whose writers were killed again and again."""
+    """The fate of a job whose writers were killed again and again."""
 
     kills: int
     broken: int

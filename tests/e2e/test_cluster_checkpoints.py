@@ -129,7 +129,7 @@ def kinds(told: list[dict[str, Any]]) -> list[tuple[str, object]]:
 
 
 def test_a_spoilt_checkpoint_is_refused_and_the_one_before_it_taken() -> None:
-    with lone_job(Chain(10, 25, 0.1)) as job:
+    with lone_job(Chain(10, 40, 0.2)) as job:
         job.wait_for_links(2)
         job.save()
         job.save()
@@ -144,7 +144,7 @@ def test_a_spoilt_checkpoint_is_refused_and_the_one_before_it_taken() -> None:
 
 
 def test_without_a_checkpoint_that_fits_this_processor_a_job_begins_again_and_writes_each_line_once() -> None:
-    with lone_job(Chain(10, 25, 0.1)) as job:
+    with lone_job(Chain(10, 40, 0.2)) as job:
         job.wait_for_links(2)
         job.save()
         path = job.folder.path / "1/manifest.json"
@@ -168,7 +168,7 @@ def test_a_job_that_had_ended_is_not_run_again() -> None:
 
 
 def test_a_job_that_saves_itself_at_a_signal_goes_on_as_well() -> None:
-    with lone_job(Chain(10, 25, 0.1, saves=True), driver="signal") as job:
+    with lone_job(Chain(10, 40, 0.2, saves=True), driver="signal") as job:
         job.wait_for_links(4)
         made = job.save()
         assert made.driver == "signal"

@@ -39,6 +39,8 @@ LEAST = {
     "list_clouds": "reader",
     "list_venues": "reader",
     "show_venue": "reader",
+    "observe_machines": "service",
+    "remove_venue": "admin",
     "list_pools": "reader",
     "read_venue_quotes": "reader",
     "show_cloud": "reader",

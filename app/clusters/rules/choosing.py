@@ -15,7 +15,7 @@ LEASE_SPARE_S = 2.0
 
 
 class Timing(StrEnum):
-    """What says when the next regular checkpoint is due; `never`: only a notice, the end of a lifetime, or a person."""
+    """The rule of regular checkpoints; `never`: only a notice, the end of a lifetime, or a person."""
 
     NEVER = "never"
     YOUNG = "young"

@@ -39,7 +39,7 @@ class BrokenImage(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a published checkpoint is.
+    """A published checkpoint, as its manifest tells of it.
 
     at: Unix time, s, at which the job stood; outputs: the files open for writing, with their sizes then; files: the
     images with size and SHA-256; flags: what the processor could; is_stopped: the job was not let run on.

@@ -1,4 +1,4 @@
-"""Where checkpoints lie in a cluster's shared folder, and the program that jobs call."""
+"""The places of checkpoints in a cluster's shared folder, and of the program that jobs call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel tells of a job's processes: their memory, the files they write, and if they stand."""
+"""The processes of a job, as the kernel tells of them: their memory, the files they write, and if they stand."""
 
 from __future__ import annotations
 
