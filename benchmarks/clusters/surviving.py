@@ -26,7 +26,7 @@ def managed_lab(place: Place, nodes: tuple[int, int] = (2, 1), grace_s: float = 
     with lab_at(place, nodes) as lab:
         lab.client.change_policy("spare", {"grace_s": grace_s})
         lab.manage()
-        wait(lambda: "manager_started" in lab.own_events(), 90, "a manager")
+        wait(lab.is_managing, 90, "a manager")
         yield lab
 
 
