@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from math import inf
 
-from app.clusters.rules.deciding import Action, Deed, NodeState, SeenJob, SeenNode, View, pool_of
+from app.clusters.rules.deciding import LEASE_ENDS, Action, Deed, NodeState, SeenJob, SeenNode, View, pool_of
 from app.clusters.rules.reconciling import decide
 from app.clusters.rules.saving import saving_of
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
@@ -238,7 +238,8 @@ class Manager:
 
     def _drain(self, action: Action) -> None:
         """Ask the jobs of a node to save themselves, and let it take no more. Done twice it only asks twice."""
-        self._asking.before_the_end(action.name, self._jobs)
+        why = "lease" if action.why == LEASE_ENDS else "notice"
+        self._asking.before_the_end(action.name, self._jobs, why)
         self._cluster.slurm.drain(action.name, action.why)
 
     def _extend(self, action: Action) -> None:

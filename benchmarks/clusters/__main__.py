@@ -19,7 +19,7 @@ import argparse
 import signal
 import sys
 
-from benchmarks.clusters import crashing, deciding, starting, surviving, writing
+from benchmarks.clusters import crashing, deciding, leasing, starting, surviving, writing
 from benchmarks.clusters.lines import Subcommand
 
 SUBCOMMANDS: dict[str, Subcommand] = {
@@ -28,6 +28,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     **deciding.SUBCOMMANDS,
     **surviving.SUBCOMMANDS,
     **writing.SUBCOMMANDS,
+    **leasing.SUBCOMMANDS,
 }
 
 

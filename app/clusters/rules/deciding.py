@@ -21,6 +21,7 @@ EXTEND_S = 120.0
 
 LEASE_MARGIN_S = 10.0
 """Jobs that save themselves are asked to so long, and the time that saving takes, before their lease ends."""
+LEASE_ENDS = "its lease ends"
 
 
 class NodeState(StrEnum):
@@ -200,9 +201,9 @@ def _is_chained(wanted: ClusterWanted, view: View, name: str, instance: SeenInst
 def _moved(name: str, node: SeenNode, instance: SeenInstance) -> Iterator[Action]:
     """Yield what brings the jobs of a node under another lease: they save themselves, and wait again at the end."""
     if not node.is_draining:
-        yield Action(Deed.DRAIN, name, "its lease ends")
+        yield Action(Deed.DRAIN, name, LEASE_ENDS)
     elif instance.left_s is not None and instance.left_s <= KILL_MARGIN_S:
-        yield Action(Deed.MOVE, name, "its lease ends")
+        yield Action(Deed.MOVE, name, LEASE_ENDS)
 
 
 def ends_soon(instance: SeenInstance) -> bool:
