@@ -105,7 +105,7 @@ def test_the_section_of_the_cluster_file(lines: str, why: str) -> None:
     assert (kept.policy, kept.driver, kept.margin_s, kept.keep) == ("auto", "criu", 5, 2)
 
 
-@pytest.mark.parametrize(("is_safe", "deeds"), [(False, [Deed.DRAIN]), (True, [Deed.DROP, Deed.DESTROY, Deed.CONFIRM])])
+@pytest.mark.parametrize(("is_safe", "deeds"), [(False, [Deed.DRAIN]), (True, [Deed.DESTROY, Deed.DROP, Deed.CONFIRM])])
 def test_a_node_under_notice_goes_once_its_jobs_are_safe(is_safe: bool, deeds: list[Deed]) -> None:
     name = "lab-own-1"
     node = SeenNode(NodeState.BUSY, is_safe=is_safe)
