@@ -58,10 +58,12 @@ class Buyer:
     def start(self, node: str, pool: PoolWanted, lifetime_s: float | None = None) -> StartAnswer:
         """Ask a cloud for an instance, for a job that may need it so long. A rejection is an answer too.
 
-        Where the pool says a shortest lease, the cloud promises the longest lifetime that it can between the two.
+        Only where the pool says a shortest lease is the job's own time asked for: the cloud promises the longest
+        lifetime that it can between the two.
         """
         is_spot = pool.market == "spot"
-        wanted_s = min(max(pool.lifetime_s, ceil(lifetime_s or 0)), LONGEST_S)
+        of_job_s = 0.0 if lifetime_s is None or pool.min_lease_s is None else lifetime_s
+        wanted_s = min(max(pool.lifetime_s, ceil(of_job_s)), LONGEST_S)
         return self._client.start(
             pool.cloud,
             _id_of(node),

@@ -19,6 +19,8 @@ CONTROLLER = "tenurectl"
 ANY = "any"
 """The partition of jobs of one node that may run in every pool. Slurm refuses a list of partitions without nodes."""
 _START_S = 20.0
+_ENDLESS_S = 365 * 86_400.0
+"""The limit that Slurm writes for a job that has none, where its partition has none either."""
 _KEY_BYTES = 1024
 _CONF = """\
 ClusterName={name}
@@ -212,7 +214,8 @@ def _state(word: str) -> tuple[NodeState, bool]:
 def _job(line: str, pools: tuple[str, ...]) -> QueuedJob:
     job_id, state, partition, count, reason, nodes, ran, limit, comment, name = line.split("|", 9)
     may = pools if partition == ANY else tuple(partition.split(","))
-    limit_s = _seconds(limit) if limit[:1].isdecimal() else None
+    written_s = _seconds(limit) if limit[:1].isdecimal() else _ENDLESS_S
+    limit_s = None if written_s >= _ENDLESS_S else written_s
     return QueuedJob(job_id, state, may, int(count), reason, nodes, _seconds(ran), limit_s, comment, name)
 
 

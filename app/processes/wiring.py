@@ -80,7 +80,9 @@ from app.venues.following import FeedWatch
 from app.venues.imports import ImportedPrices, VenueImports
 from app.venues.keeping import VenueKeeper
 from app.venues.reads import VenueReads, VenueStores
+from app.venues.refits import VenueRefits
 from app.venues.store.feeds import FeedStore
+from app.venues.store.models import VenueModels
 from app.venues.store.observations import ObservationStore
 from app.venues.store.prices import VenuePriceStore
 
@@ -115,6 +117,7 @@ class WorkerParts:
     tokens: TokenKeeper
     rollup: Rollup
     feeds: FeedWatch
+    refits: VenueRefits
 
 
 @contextmanager
@@ -196,7 +199,7 @@ async def open_services(
                 prices = VenuePriceStore(database)
                 seen = ObservationStore(database)
                 venues = (
-                    VenueReads(VenueStores(prices, FeedStore(database), seen), clock.now_us),
+                    VenueReads(VenueStores(prices, FeedStore(database), seen, VenueModels(database)), clock.now_us),
                     VenueKeeper(prices, seen, clock.now_us),
                 )
                 others = observing, tokens, feed, webhooks, page_watch, history, *venues
@@ -289,6 +292,7 @@ async def open_worker(
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
                     FeedWatch(FeedStore(database)),
+                    VenueRefits(VenuePriceStore(database), VenueModels(database), Locks(database)),
                 )
 
 
