@@ -251,6 +251,10 @@ class LogUnavailable(Unavailable):
     """The event log could not be read or written. A write may have succeeded; repeating the request tells."""
 
 
+class IdentityUnavailable(Unavailable):
+    """Keystone, which knows whose the token is, cannot be asked now. The token may be valid."""
+
+
 class TaskFailing(Unavailable):
     """A background task of this process keeps failing, so what the process tells may be old. Its log says why."""
 

@@ -222,6 +222,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.MarkerInvalid: Problem(400, "preemptible.marker.invalid", "The marker names nothing in this list"),
     errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
     errors.TaskFailing: Problem(503, "preemptible.service.task_failing", "A background task keeps failing"),
+    errors.IdentityUnavailable: Problem(503, "preemptible.identity.unavailable", "Keystone cannot be asked"),
     errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),
     errors.LogBroken: Problem(503, "preemptible.log.broken", "Events are missing in the log"),
     errors.EpochsCrossed: Problem(503, "preemptible.batch.epochs_crossed", "The batch needs a further table"),

@@ -136,7 +136,7 @@ def errors_of(row: Served) -> tuple[type[Exception], ...]:
         *row.errors,
     ]
     if row.role is not None:
-        found += [api_errors.Unauthenticated, errors.LogUnavailable]
+        found += [api_errors.Unauthenticated, errors.LogUnavailable, errors.IdentityUnavailable]
         found += [api_errors.Forbidden] if any(row.role not in granted for granted in GRANTS.values()) else []
         found += [api_errors.ScopeInsufficient] if not row.is_for_scoped else []
     if "{cloud}" in row.path:
