@@ -157,7 +157,7 @@ class MachinesWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointWanted:
-    """When jobs under `tenure-job` are checkpointed, and by whom; keep: so many checkpoints of a job are kept.
+    """The policy and the driver of checkpoints of jobs under `tenure-job`; keep: so many of each job are kept.
 
     margin_s: one that a notice asks for is to be written so long before the deadline.
     """
