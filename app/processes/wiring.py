@@ -44,6 +44,9 @@ from app.observing.health import HealthCheck
 from app.observing.service import CloudWatch
 from app.observing.store import Observations
 from app.observing.truths import KeptTruths
+from app.planning.places import PlanPlaces
+from app.planning.plans import Plans
+from app.planning.store.plans import PlanStore
 from app.platform.background import background
 from app.platform.clock import ServerClock
 from app.platform.database.agreement import check_agreement
@@ -202,7 +205,8 @@ async def open_services(
                     VenueReads(VenueStores(prices, FeedStore(database), seen, VenueModels(database)), clock.now_us),
                     VenueKeeper(prices, seen, clock.now_us),
                 )
-                others = observing, tokens, feed, webhooks, page_watch, history, *venues
+                plans = Plans(PlanStore(database), PlanPlaces(venues[0], scheduler, reads[1]), clock.now_us)
+                others = observing, tokens, feed, webhooks, page_watch, history, *venues, plans
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             await scheduler.close()

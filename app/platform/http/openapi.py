@@ -84,6 +84,7 @@ PLACES: dict[str, tuple[str, type[Exception]]] = {
     "owner": ("controller", errors.OwnerNotFound),
     "handover": ("i-drill", errors.HandoverNotFound),
     "venue": ("aws-east", errors.VenueNotFound),
+    "plan": ("nightly-1", errors.PlanNotFound),
 }
 """The places in paths: an example, and the error where nothing has that name."""
 _DOCUMENT = "/openapi.json"

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 
-from tenure_client import calls, controller_calls, venue_calls, webhook_calls
+from tenure_client import calls, controller_calls, plan_calls, venue_calls, webhook_calls
 from tenure_client.endpoints import Call, Listing
 from tenure_client.exchange import (
     Again,
@@ -107,6 +107,12 @@ class Methods:
     pools = Method(venue_calls.pools)
     observe = Method(venue_calls.observe)
     venue_quotes = Method(venue_calls.venue_quotes)
+    venue_reliability = Method(plan_calls.venue_reliability)
+    make_plan = Method(plan_calls.make_plan)
+    plans = Method(plan_calls.plans)
+    plan = Method(plan_calls.plan)
+    next_move = Method(plan_calls.next_move)
+    tell_outcome = Method(plan_calls.tell_outcome)
     process_metrics = Method(calls.process_metrics)
     cloud_metrics = Method(calls.cloud_metrics)
 
