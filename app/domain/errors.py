@@ -75,6 +75,10 @@ class HandoverNotFound(NotFound):
     """No eviction of that instance was ever decided in the cloud."""
 
 
+class JobNotFound(NotFound):
+    """No job of that id was submitted to the cloud."""
+
+
 class Conflict(TenureError):
     """The request contradicts the present state."""
 
@@ -93,6 +97,10 @@ class FlavorExists(Conflict):
 
 class InstanceConflict(Conflict):
     """The instance id was used before with another body."""
+
+
+class JobConflict(Conflict):
+    """The job's id was used before with another body."""
 
 
 class NodeNotEmpty(Conflict):

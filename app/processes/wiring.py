@@ -20,6 +20,8 @@ from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
+from app.federation.jobs import JobKeeper
+from app.federation.submitting import JobBoard
 from app.following.courier import DeliveryLimits, DeliveryParts, Pace
 from app.following.deliveries import Deliveries
 from app.following.feed import Feed, StreamLimits
@@ -123,6 +125,7 @@ class WorkerParts:
     health: HealthCheck
     tokens: TokenKeeper
     rollup: Rollup
+    job_keeper: JobKeeper
     feeds: FeedWatch
     refits: VenueRefits
 
@@ -211,8 +214,8 @@ async def open_services(
                 )
                 plans = Plans(PlanStore(database), PlanPlaces(venues[0], scheduler, reads[1]), clock.now_us)
                 clusters = ClusterKeeper(ClusterStore(database), clouds, clock.now_us), Foreseeing(scheduler, reads[1])
-                costs = ClusterCosts(clouds, log, scheduler)
-                others = observing, tokens, feed, webhooks, page_watch, history, costs, *venues, plans, *clusters
+                board, costs = JobBoard(scheduler), ClusterCosts(clouds, log, scheduler)
+                others = observing, tokens, feed, webhooks, page_watch, history, costs, *venues, plans, board, *clusters
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             await scheduler.close()
@@ -301,6 +304,7 @@ async def open_worker(
                     HealthCheck(database, clouds, log, tables, clock),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
+                    JobKeeper(clouds, states, clock.now_us),
                     FeedWatch(FeedStore(database)),
                     VenueRefits(VenuePriceStore(database), VenueModels(database), Locks(database)),
                 )
