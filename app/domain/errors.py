@@ -71,6 +71,10 @@ class HandoverNotFound(NotFound):
     """No eviction of that instance was ever decided in the cloud."""
 
 
+class JobNotFound(NotFound):
+    """No job of that id was submitted to the cloud."""
+
+
 class Conflict(TenureError):
     """The request contradicts the present state."""
 
@@ -89,6 +93,10 @@ class FlavorExists(Conflict):
 
 class InstanceConflict(Conflict):
     """The instance id was used before with another body."""
+
+
+class JobConflict(Conflict):
+    """The job's id was used before with another body."""
 
 
 class NodeNotEmpty(Conflict):

@@ -27,6 +27,7 @@ STORY = [
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes", "read_curves",
     "read_reliability", "read_sla", "read_utilisation", "list_events", "stream_events", "list_decisions",
     "drain_node", "open_node", "remove_node",
+    "submit_job", "list_jobs", "show_job", "list_attempts", "cancel_job",
     "read_process_metrics", "read_cloud_metrics",
     "create_webhook", "list_webhooks", "show_webhook", "pause_webhook", "test_webhook", "list_dead_letters",
     "replay_dead_letters", "resume_webhook", "delete_webhook",

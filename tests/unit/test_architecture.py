@@ -69,7 +69,7 @@ CAPABILITIES: dict[str, set[str]] = {
     "explaining": {"scheduling", "forecasts"},
     "importing": {"scheduling", "forecasts"},
     "venues": set(),
-    "federation": set(),
+    "federation": {"scheduling", "forecasts"},
     "clusters": {"venues", "scheduling", "forecasts"},
     "planning": {"venues", "scheduling", "forecasts"},
     "observing": {"scheduling", "forecasts", "utilisation", "following", "notices", "explaining"},

@@ -83,6 +83,7 @@ PLACES: dict[str, tuple[str, type[Exception]]] = {
     "webhook": ("1", errors.WebhookNotFound),
     "owner": ("controller", errors.OwnerNotFound),
     "handover": ("i-drill", errors.HandoverNotFound),
+    "job": ("job-1", errors.JobNotFound),
     "venue": ("aws-east", errors.VenueNotFound),
     "plan": ("nightly-1", errors.PlanNotFound),
 }

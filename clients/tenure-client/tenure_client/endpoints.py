@@ -29,6 +29,7 @@ from tenure_client.forms.instances import (
     ProposalsAnswer,
     StartAnswer,
 )
+from tenure_client.forms.jobs import AttemptsAnswer, JobAnswer, JobsAnswer
 from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
 from tenure_client.forms.owners import OwnerAnswer, OwnersAnswer
 from tenure_client.forms.plans import (
@@ -69,6 +70,7 @@ class Chapter(StrEnum):
     NODES = "nodes"
     FLAVORS = "flavors"
     INSTANCES = "instances"
+    JOBS = "jobs"
     QUOTES = "quotes"
     EVENTS = "events"
     WEBHOOKS = "webhooks"
@@ -250,6 +252,12 @@ RESUME_WEBHOOK = Endpoint("POST", f"{_WEBHOOK}/resume", WebhookAnswer, Chapter.W
 TEST_WEBHOOK = Endpoint("POST", f"{_WEBHOOK}/test", TrialAnswer, Chapter.WEBHOOKS, "Test a webhook", repeat=Repeat.ONCE)
 DEAD_LETTERS = Endpoint("GET", f"{_WEBHOOK}/dead", DeadLettersAnswer, Chapter.WEBHOOKS, "List dead letters")
 REPLAY_DEAD_LETTERS = Endpoint("POST", f"{_WEBHOOK}/replay", ReplayAnswer, Chapter.WEBHOOKS, "Replay dead letters", 202)
+_JOB = f"{_CLOUD}/jobs/{{job}}"
+SUBMIT_JOB = Endpoint("POST", f"{_CLOUD}/jobs", JobAnswer, Chapter.JOBS, "Submit a job", 201)
+JOBS = Endpoint("GET", f"{_CLOUD}/jobs", JobsAnswer, Chapter.JOBS, "List jobs")
+JOB = Endpoint("GET", _JOB, JobAnswer, Chapter.JOBS, "Show a job")
+ATTEMPTS = Endpoint("GET", f"{_JOB}/attempts", AttemptsAnswer, Chapter.JOBS, "List a job's attempts")
+CANCEL_JOB = Endpoint("DELETE", _JOB, NOTHING, Chapter.JOBS, "Cancel a job", 204)
 _VENUE = "/v1/venues/{venue}"
 VENUES = Endpoint("GET", "/v1/venues", VenuesAnswer, Chapter.VENUES, "List venues")
 VENUE = Endpoint("GET", _VENUE, VenueAnswer, Chapter.VENUES, "Show a venue")

@@ -127,6 +127,31 @@ QuoteSourceWord = Annotated[
     ),
 ]
 TokenStatusWord = Annotated[str, one_of(("valid", "expired", "revoked"), "What became of a token.")]
+FederateWord = Annotated[
+    str,
+    one_of(
+        ("never", "allowed", "only"),
+        "Whether other clouds may run a job: `allowed` where it does not fit at home, `only` there.",
+    ),
+]
+OnPreemptedWord = Annotated[
+    str, one_of(("fail", "offer_again"), "What follows when a peer needs the room of a job: it failed, or is offered.")
+]
+JobStatusWord = Annotated[
+    str,
+    one_of(
+        ("running", "waiting", "offered", "awarded", "ended"),
+        "Where a job stands. It runs here; it waits for a peer to be asked; a peer was asked; it was awarded to one, "
+        "and runs there.",
+    ),
+]
+JobEndWord = Annotated[
+    str,
+    one_of(
+        ("completed", "preempted", "failed", "reclaimed", "cancelled", "rejected"),
+        "How a job ended.",
+    ),
+]
 SurvivalSourceWord = Annotated[
     str,
     one_of(
