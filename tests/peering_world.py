@@ -14,9 +14,10 @@ from itertools import count, pairwise
 from random import Random
 from typing import Any, NamedTuple
 
-from app.federation.rules.attempts import AttemptKey, LeaseTerms, Wish, Word
-from app.federation.rules.hostside import ForeignAdmitted, ForeignEnded, HostEvent, HostSide, RoomHeld
-from app.federation.rules.originside import AwayEnd, AwayState, JobAway, OriginEvent
+from app.domain.jobs import AwayEnd, Word
+from app.engine.jobs.attempts import AttemptKey, LeaseTerms, Wish
+from app.engine.jobs.hostside import AttemptHeld, ForeignAdmitted, ForeignEnded, HostEvent, HostSide
+from app.engine.jobs.originside import AwayState, JobAway, OriginEvent
 
 SECOND = 1_000_000
 FAULTS_US = 1500 * SECOND
@@ -227,7 +228,7 @@ class World:
     def _execute(self, at_us: int, name: str, key: AttemptKey) -> None:
         """Start what the log says was admitted and is not over, if its lease has not ended."""
         host = self.hosts[name]
-        ends_us = next(event.ends_us for event in host.log if isinstance(event, RoomHeld) and event.key == key)
+        ends_us = next(event.ends_us for event in host.log if isinstance(event, AttemptHeld) and event.key == key)
         stop_us = host.machine.when(ends_us)
         if host.side.word_on(key) is not Word.RUNNING or key in host.executing or at_us >= stop_us:
             return

@@ -15,12 +15,21 @@ from app.domain.events import (
     EvictionScheduled,
     ExtensionRejected,
     FlavorAdded,
+    ForeignJobAdmitted,
+    ForeignJobEnded,
     InstanceEvicted,
     InstanceExtended,
     InstanceMoved,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
+    JobAdmitted,
+    JobAwarded,
+    JobCancelled,
+    JobDeclined,
+    JobEnded,
+    JobOffered,
+    JobRequested,
     NodeAdded,
     NodeDrained,
     NodeOpened,
@@ -29,7 +38,9 @@ from app.domain.events import (
     PromiseEnding,
     QuotaRemoved,
     QuotaSet,
+    RoomHeld,
 )
+from app.domain.jobs import AwayEnd, Federate, OnPreempted, Word
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import (
     Acceptable,
@@ -95,6 +106,7 @@ def ending(hours: int, instance_id: str) -> dict[str, Any]:
     return {"at_us": at(hours), "instance_id": instance_id}
 
 
+FOREIGN: dict[str, Any] = {"at_us": at(33), "peer": "a", "job": "far", "attempt": 1}
 WHY: dict[str, Any] = {"reason": EvictionReason.ON_DEMAND_START, "cause_seq": 18}
 LOG: list[Event] = [
     CloudCreated(at_us=at(0), policy=Policy()),
@@ -310,5 +322,49 @@ LOG: list[Event] = [
         slots=4,
         moves=(ProposedMove("young", "n", "m"), ProposedMove("booked", "n", "m")),
     ),
+    JobRequested(at_us=at(30), job="home", flavor="c1", count=2, lifetime_us=HOUR_US, owner="own"),
+    JobAdmitted(at_us=at(30), job="home", count=2),
+    started(30, "home.1", market=OD, owner="own"),
+    started(30, "home.2", market=OD, owner="own"),
+    JobRequested(
+        at_us=at(31),
+        job="away",
+        flavor="c1",
+        count=1,
+        lifetime_us=HOUR_US,
+        federate=Federate.ONLY,
+        on_preempted=OnPreempted.OFFER_AGAIN,
+        eviction_probability=0.05,
+        peers=("b", "c"),
+        attempts=6,
+        answer_us=5 * SECOND_US,
+        hold_us=30 * SECOND_US,
+        margin_us=60 * SECOND_US,
+    ),
+    JobOffered(at_us=at(31), job="away", attempt=1, peer="b"),
+    JobDeclined(at_us=at(31), job="away", attempt=1, reason="refused"),
+    JobOffered(at_us=at(31), job="away", attempt=2, peer="c"),
+    JobAwarded(at_us=at(31), job="away", attempt=2, reclaim_us=at(33)),
+    JobCancelled(at_us=at(32), job="away"),
+    JobEnded(at_us=at(32), job="away", attempt=2, end=AwayEnd.CANCELLED, is_last=True),
+    JobRequested(at_us=at(32), job="wide", flavor="c1", count=256, lifetime_us=HOUR_US),
+    JobEnded(at_us=at(32), job="wide", attempt=0, end=AwayEnd.REJECTED, is_last=True, reason="no_capacity"),
+    RoomHeld(
+        **FOREIGN,
+        instance_id="a.far.1.held",
+        flavor="c1",
+        count=1,
+        lifetime_us=HOUR_US,
+        until_us=at(33) + 30 * SECOND_US,
+        ends_us=at(34) + 30 * SECOND_US,
+        eviction_probability=0.05,
+    ),
+    started(33, "a.far.1.held", lifetime_us=30 * SECOND_US, basis=Basis(slots=4), owner="a"),
+    ForeignJobAdmitted(**FOREIGN, instance_id="a.far.1"),
+    InstanceStopped(**ending(33, "a.far.1.held")),
+    started(33, "a.far.1", lifetime_us=HOUR_US, probability=0.05, basis=BASIS, owner="a"),
+    ForeignJobEnded(at_us=at(34), peer="a", job="far", attempt=1, word=Word.CANCELLED),
+    InstanceStopped(**ending(34, "a.far.1")),
+    ForeignJobEnded(at_us=at(34), peer="a", job="far", attempt=2, word=Word.REFUSED, reason="no_capacity"),
 ]
 """In an order that a log could have."""

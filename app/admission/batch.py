@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from app.admission.decide import accepted, decide_start, decide_stop
@@ -58,12 +58,14 @@ _RUN = (InstanceStarted, InstanceStopped)
 class Change:
     """An operator's change. `decide` returns its events, given the state and a time in microseconds.
 
-    `jump` allows a time further ahead of an external clock than the policy's step.
+    `jump` allows a time further ahead of an external clock than the policy's step. `starts`: ids of instances that it
+    may start, which must be new.
     """
 
     decide: Callable[[Cloud, int], Sequence[Event]]
     at_us: int | None = None
     jump: bool = False
+    starts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +262,8 @@ def _apply_some(batch: Batch, cloud: Cloud) -> None:
         batch.recorded.append(cloud.apply(event))
         if isinstance(event, InstanceEvicted | InstanceStopped):
             batch.ended.add(event.instance_id)
+        elif isinstance(batch.outcome, Changed) and isinstance(event, InstanceStarted):
+            batch.known[event.instance_id] = batch.recorded[-1]
     if not batch.unapplied:
         batch.outcomes.append(_outcome_of(batch, batch.recorded[-1]) if batch.outcome is None else batch.outcome)
 
@@ -319,6 +323,9 @@ def _decide(
             else time_of_change(cloud, step.at_us, server_us, jump=step.jump)
         )
         events = tuple(step.decide(cloud, at_us))
+        taken = next((one.instance_id for one in _starts(events) if one.instance_id in known), None)
+        if taken is not None:
+            raise InstanceConflict(f"instance {taken!r} was requested before")
         return Changed(events), events
     if step.instance_id in known:
         return _decide_again(cloud, step, known[step.instance_id], server_us)
@@ -334,6 +341,10 @@ def _decide(
     if step.instance_id not in cloud.running:
         raise InstanceNotFound(f"there is no instance {step.instance_id!r}")
     return Stopped(step.instance_id, changed=True), decide_stop(cloud, step.instance_id, at_us)
+
+
+def _starts(events: Iterable[Event]) -> Iterator[InstanceStarted]:
+    return (event for event in events if isinstance(event, InstanceStarted))
 
 
 def _decide_extension(

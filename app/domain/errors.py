@@ -59,8 +59,20 @@ class VenueNotFound(NotFound):
     """No venue of that name."""
 
 
+class PlanNotFound(NotFound):
+    """No plan of that id."""
+
+
+class PlannedJobNotFound(NotFound):
+    """No job of that id in the plan."""
+
+
 class HandoverNotFound(NotFound):
     """No eviction of that instance was ever decided in the cloud."""
+
+
+class JobNotFound(NotFound):
+    """No job of that id was submitted to the cloud."""
 
 
 class Conflict(TenureError):
@@ -81,6 +93,10 @@ class FlavorExists(Conflict):
 
 class InstanceConflict(Conflict):
     """The instance id was used before with another body."""
+
+
+class JobConflict(Conflict):
+    """The job's id was used before with another body."""
 
 
 class NodeNotEmpty(Conflict):
@@ -109,6 +125,18 @@ class PricesStale(Conflict):
 
 class HistoryTooShort(Conflict):
     """There are no prices as old as the request needs."""
+
+
+class PlanConflict(Conflict):
+    """The plan's id was used before with another body."""
+
+
+class PlanInfeasible(Conflict):
+    """No plan meets a deadline, or keeps within the budget."""
+
+
+class OutcomeConflict(Conflict):
+    """Another outcome was told of the job before."""
 
 
 class TokenExists(Conflict):
@@ -201,6 +229,14 @@ class TimeBackwards(Invalid):
 
 class TimeAhead(Invalid):
     """The request's time is further ahead of the cloud's log than one request may move an external clock."""
+
+
+class DeadlinePassed(Invalid):
+    """A job's deadline is not after the time for which the plan is made."""
+
+
+class PlanInvalid(Invalid):
+    """The jobs and the places of a plan do not fit each other."""
 
 
 class IdNotOwn(Invalid):

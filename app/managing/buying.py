@@ -90,11 +90,26 @@ class Buyer:
         except (Conflict, NotFound):
             return False
 
-    def next_checkpoint_s(self, node: str, pool: PoolWanted, pause_s: float, at_risk_s: float) -> float | None:
+    def grace_s(self, pool: PoolWanted) -> float:
+        """Return how long before an eviction a pool's cloud tells of it."""
+        return self._client.cloud(pool.cloud).policy.grace_s
+
+    def eviction_probability(self, pool: PoolWanted) -> float:
+        """Return the probability that is promised to a pool's spot starts, its own or its cloud's."""
+        own = pool.eviction_probability
+        return own if own is not None else self._client.cloud(pool.cloud).policy.eviction_probability
+
+    def next_checkpoint_s(
+        self, node: str, pool: PoolWanted, pause_s: float, at_risk_s: float, loss_every_s: float | None = None
+    ) -> float | None:
         """Return when the next checkpoint of a job on a node is due; None: the cloud has no advice."""
         try:
             return self._client.checkpoint_advice(
-                pool.cloud, _id_of(node), pause_s, at_risk_s=round(at_risk_s, 3)
+                pool.cloud,
+                _id_of(node),
+                pause_s,
+                at_risk_s=round(at_risk_s, 3),
+                loss_every_s=loss_every_s,
             ).next_at_s
         except (Conflict, NotFound):
             return None

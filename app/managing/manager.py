@@ -18,6 +18,8 @@ from app.clusters.rules.saving import saving_of
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
 from app.managing.asking import Asking
 from app.managing.buying import Buyer
+from app.managing.checkpointing.keeper import CheckpointKeeper
+from app.managing.checkpointing.placing import place_launcher
 from app.managing.declared import Declared
 from app.managing.events import Events
 from app.managing.machines import MachineDriver, Namespaces
@@ -28,7 +30,7 @@ from tenure_client import ClientError, TenureClient
 ROUND_S = 1.0
 MOST_RELEASES = 3
 _HELD = "launch_failed_requeued_held"
-_NOT_ELIGIBLE = ("dependency", "jobheld", "begintime", "jobarraytasklimit", "reservation")
+_NOT_ELIGIBLE = ("dependency", "jobheld", "job_requeued_in_held_state", "begintime", "jobarraytasklimit", "reservation")
 _UNAVAILABLE_AGAIN_S = 10.0
 
 
@@ -50,6 +52,7 @@ class BatchCluster:
     def create(self) -> None:
         """Make the folder, the network and the configuration, and start Slurm. What is there stays."""
         self.slurm.configure()
+        place_launcher(self.wanted)
         self.machines.prepare()
         self.slurm.start()
 
@@ -91,6 +94,7 @@ class Manager:
         self._said = ""
         self._jobs: list[QueuedJob] = []
         self._asking = Asking(cluster.wanted, cluster.slurm, cluster.buyer, cluster.events)
+        self._keeper = CheckpointKeeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
         self._deeds: dict[Deed, Callable[[Action], None]] = {
             Deed.BUY: self._buy,
             Deed.MAKE: self._make,
@@ -123,7 +127,8 @@ class Manager:
         self._act(decide(self._cluster.wanted, view))
         try:
             self._asking.as_advised(view, self._jobs)
-        except (ClientError, ProgramFailed) as error:
+            self._keeper.look(view, self._jobs)
+        except (ClientError, ProgramFailed, OSError) as error:
             self._say(str(error))
 
     def _act(self, actions: list[Action]) -> None:
@@ -157,6 +162,7 @@ class Manager:
             if not cluster.slurm.runs():
                 cluster.create()
                 cluster.events.write("slurm_started")
+            self._keeper.tell()
             instances, machines = cluster.buyer.instances(), cluster.machines.there()
             nodes, jobs = cluster.slurm.nodes(), cluster.slurm.jobs()
         except (ClientError, ProgramFailed, OSError) as error:
@@ -186,10 +192,11 @@ class Manager:
     def _with_idle(self, nodes: dict[str, tuple[NodeState, bool]]) -> dict[str, SeenNode]:
         """Return the nodes with the time for which each has been idle, as far as this process has seen it."""
         now_s = time.monotonic()
+        safe = self._keeper.safe_nodes(self._jobs)
         idle = {name for name, (state, _) in nodes.items() if state is NodeState.IDLE}
         self._idle_since_s = {name: self._idle_since_s.get(name, now_s) for name in idle}
         return {
-            name: SeenNode(state, now_s - self._idle_since_s.get(name, now_s), is_draining)
+            name: SeenNode(state, now_s - self._idle_since_s.get(name, now_s), is_draining, name in safe)
             for name, (state, is_draining) in nodes.items()
         }
 

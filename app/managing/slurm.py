@@ -47,7 +47,7 @@ JobCompLoc={folder}/log/jobs.txt
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerType=sched/backfill
-SchedulerParameters=bf_interval=1,sched_min_interval=100000
+SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=100000
 SwitchType=switch/none
 MpiDefault=none
 SlurmdParameters=config_overrides
@@ -60,6 +60,7 @@ MessageTimeout=10
 TCPTimeout=2
 TreeWidth=65533
 JobRequeue=1
+JobFileAppend=1
 CommunicationParameters=NoAddrCache
 MaxNodeCount={nodes}
 PartitionName=DEFAULT MaxTime=INFINITE State=UP

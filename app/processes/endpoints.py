@@ -21,6 +21,8 @@ from app.observing.http import metrics, service
 from app.platform.http import errors as api_errors
 from app.platform.http.page_forms import NumberedPageQuery, PageQuery
 from app.platform.http.serving import Served
+from app.processes.job_endpoints import JOBS
+from app.processes.plan_endpoints import PLANS
 from app.processes.venue_endpoints import VENUES
 from app.scheduling.http import clouds, instances, nodes, owners
 from app.scheduling.wire import clouds as cloud_wire
@@ -353,7 +355,9 @@ ENDPOINTS = (
         body=webhook_wire.ReplayBody,
         example={"seqs": [7]},
     ),
+    *JOBS,
     *VENUES,
+    *PLANS,
     Served(
         endpoints.CREATE_TOKEN,
         tokens.create_token,

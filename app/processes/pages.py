@@ -14,6 +14,7 @@ from app.following.pages import follow_all, follow_cloud
 from app.forecasts.pages import curves, promise, quotes
 from app.identity import pages as signing
 from app.observing.pages import cloud, clouds, epochs, owners
+from app.planning import pages as plans
 from app.platform.pages.guard import count_file, guarded, public
 from app.platform.pages.rendering import STATIC, render_problem
 from app.venues import pages as venues
@@ -60,5 +61,8 @@ def _routes() -> list[BaseRoute]:
         Route(f"{_CLOUD}/instances/{{instance}}", guarded(decisions.explain)),
         Route("/ui/venues", guarded(venues.show_all)),
         Route("/ui/venues/{venue}", guarded(venues.show)),
+        Route("/ui/venues/{venue}/reliability", guarded(plans.show_reliability)),
+        Route("/ui/plans", guarded(plans.show_all)),
+        Route("/ui/plans/{plan}", guarded(plans.show)),
         Route("/ui/{path:path}", guarded(_missing)),
     ]

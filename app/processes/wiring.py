@@ -16,6 +16,8 @@ from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
+from app.federation.jobs import JobKeeper
+from app.federation.submitting import JobBoard
 from app.following.courier import DeliveryLimits, DeliveryParts, Pace
 from app.following.deliveries import Deliveries
 from app.following.feed import Feed, StreamLimits
@@ -44,6 +46,9 @@ from app.observing.health import HealthCheck
 from app.observing.service import CloudWatch
 from app.observing.store import Observations
 from app.observing.truths import KeptTruths
+from app.planning.places import PlanPlaces
+from app.planning.plans import Plans
+from app.planning.store.plans import PlanStore
 from app.platform.background import background
 from app.platform.clock import ServerClock
 from app.platform.database.agreement import check_agreement
@@ -116,6 +121,7 @@ class WorkerParts:
     health: HealthCheck
     tokens: TokenKeeper
     rollup: Rollup
+    job_keeper: JobKeeper
     feeds: FeedWatch
     refits: VenueRefits
 
@@ -202,7 +208,9 @@ async def open_services(
                     VenueReads(VenueStores(prices, FeedStore(database), seen, VenueModels(database)), clock.now_us),
                     VenueKeeper(prices, seen, clock.now_us),
                 )
-                others = observing, tokens, feed, webhooks, page_watch, history, *venues
+                plans = Plans(PlanStore(database), PlanPlaces(venues[0], scheduler, reads[1]), clock.now_us)
+                board = JobBoard(scheduler)
+                others = observing, tokens, feed, webhooks, page_watch, history, *venues, plans, board
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             await scheduler.close()
@@ -291,6 +299,7 @@ async def open_worker(
                     HealthCheck(database, clouds, log, tables, clock),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
+                    JobKeeper(clouds, states, clock.now_us),
                     FeedWatch(FeedStore(database)),
                     VenueRefits(VenuePriceStore(database), VenueModels(database), Locks(database)),
                 )

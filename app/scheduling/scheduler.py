@@ -266,9 +266,18 @@ class Scheduler:
         """Stop deciding."""
         await asyncio.gather(*(sequencer.close() for sequencer in self._sequencers.values()))
 
-    async def change(self, name: str, decide: Callable[[Cloud, int], Sequence[Event]], at_us: int | None) -> Changed:
-        """Apply an operator's change: `decide` returns its events, given the state and a time in microseconds."""
-        return await self._one(name, Change(decide, at_us), Changed)
+    async def change(
+        self,
+        name: str,
+        decide: Callable[[Cloud, int], Sequence[Event]],
+        at_us: int | None,
+        starts: tuple[str, ...] = (),
+    ) -> Changed:
+        """Apply a change: `decide` returns its events, given the state and a time in microseconds.
+
+        `starts`: ids of the instances that it may start. InstanceConflict if one of those that it starts is not new.
+        """
+        return await self._one(name, Change(decide, at_us, starts=starts), Changed)
 
     async def _one(self, name: str, step: Step, kind: type[T]) -> T:
         sequencer = self._sequencers.get(name) or await self._sequencer(name)

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from app.admission.batch import (
     Batch,
+    Change,
     Outcome,
     Step,
     decide_more,
@@ -189,6 +190,7 @@ class Sequencer:
 
         async def decide(cloud: Cloud, log: LogAccess) -> Sequence[Recorded]:
             ids = ids_to_look_up(cloud, steps, every_start=self._appender.looks_up_starts)
+            ids += [name for step in steps if isinstance(step, Change) for name in step.starts]
             batch = Batch(
                 await log.starts(self._appender.cloud_id, ids) if ids else {}, self._parts.logs.log.log_format
             )

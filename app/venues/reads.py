@@ -21,6 +21,7 @@ from app.venues.rules.observed import ObservedPools, Sighting, runs_of
 from app.venues.rules.quotes import CONFIDENCE, PoolQuote, capacity_quote, learned_quote, pool_quote
 from app.venues.rules.rates import ProviderRate, RevokedBy
 from app.venues.rules.training import TrainedSurvival, priced
+from app.venues.rules.types import MachineType
 from app.venues.store.feeds import FeedStore, StoredFeed
 from app.venues.store.models import StoredModel, VenueModels
 from app.venues.store.observations import ObservationStore
@@ -69,6 +70,19 @@ class VenueQuotes:
 class _KnownVenue(NamedTuple):
     pools: Sequence[StoredPool]
     prices: VenuePrices
+
+
+class VenueHistory(NamedTuple):
+    """A venue's past as of its newest price, which may be older than what is quoted from."""
+
+    venue: StoredVenue
+    as_of_us: int
+    is_stale: bool
+    pools: Sequence[StoredPool]
+    prices: VenuePrices
+    types: Mapping[str, MachineType]
+    observed: ObservedPools | None
+    """Survival by observation, where machines end for lack of capacity; None where their price ends them."""
 
 
 class VenueStores(NamedTuple):
@@ -138,33 +152,57 @@ class VenueReads:
         VENUE_QUOTES.labels(name).inc(len(answer.quotes))
         return answer
 
-    async def _observed(self, venue: StoredVenue, question: QuoteQuestion, at_us: int) -> VenueQuotes:
-        """Return quotes from what was observed of machines by a time, and what providers told of them."""
+    async def history(self, name: str, at_us: int) -> VenueHistory:
+        """Return what is known of a venue at a time. Raises VenueNotFound, HistoryTooShort without any price."""
+        venue = await self.show(name)
+        as_of_us, types = await self._newest_us(venue, at_us), await self._store.types(venue.id)
+        async with self._turn:
+            known = await self._history(venue, as_of_us)
+        observed = None
+        if venue.revoked_by is RevokedBy.CAPACITY:
+            seen, rates = await self._seen(venue, known.pools, at_us)
+            observed = await asyncio.to_thread(_observed_pools, seen, rates, at_us)
+        is_stale = at_us - as_of_us > MOST_AGE_US
+        return VenueHistory(venue, as_of_us, is_stale, known.pools, known.prices, types, observed)
+
+    async def _seen(
+        self, venue: StoredVenue, pools: Sequence[StoredPool], at_us: int
+    ) -> tuple[Sequence[Sighting], Mapping[PoolName, ProviderRate]]:
+        """Return what was observed of machines by a time, and what providers told of them."""
         seen = await self._stores.observations.seen(venue.id, at_us - _OBSERVED_US, at_us)
-        pools = await self._store.pools(venue.id, 0, _ALL)
         providers = {pool.name.provider for pool in pools}
         rates = {
             name: rate
             for provider in sorted(providers)
             for name, rate in (await self._stores.observations.rates(venue.id, provider)).items()
         }
+        return seen, rates
+
+    async def _observed(self, venue: StoredVenue, question: QuoteQuestion, at_us: int) -> VenueQuotes:
+        """Return quotes from what was observed of machines by a time, and what providers told of them."""
+        pools = await self._store.pools(venue.id, 0, _ALL)
+        seen, rates = await self._seen(venue, pools, at_us)
         found = await asyncio.to_thread(_quoted_by_capacity, pools, seen, rates, at_us, question)
         VENUE_QUOTES.labels(venue.name).inc(len(found))
         return VenueQuotes(venue, at_us, question, FIRST_EFFECT, found)
 
     async def _as_of_us(self, venue: StoredVenue, at_us: int) -> int:
-        """Return the time of the newest price by then."""
+        """Return the time of the newest price by then. Raises PricesStale if that is too old."""
+        newest_us = await self._newest_us(venue, at_us)
+        if at_us - newest_us > MOST_AGE_US:
+            raise PricesStale(
+                f"the newest price of venue {venue.name!r} is of {time_text(newest_us)}, more than 25 hours before "
+                f"{time_text(at_us)}; import newer ones, or ask with `at` for an earlier time"
+            )
+        return newest_us
+
+    async def _newest_us(self, venue: StoredVenue, at_us: int) -> int:
         if venue.last_us is not None and venue.last_us <= at_us:
             newest_us: int | None = venue.last_us
         else:
             newest_us = await self._store.newest_us(venue.id, at_us)
         if newest_us is None:
             raise HistoryTooShort(f"venue {venue.name!r} has no price by {time_text(at_us)}")
-        if at_us - newest_us > MOST_AGE_US:
-            raise PricesStale(
-                f"the newest price of venue {venue.name!r} is of {time_text(newest_us)}, more than 25 hours before "
-                f"{time_text(at_us)}; import newer ones, or ask with `at` for an earlier time"
-            )
         return newest_us
 
     async def _history(self, venue: StoredVenue, as_of_us: int) -> _KnownVenue:
@@ -213,6 +251,12 @@ def _quoted(
     return _cheapest_first(found)
 
 
+def _observed_pools(seen: Sequence[Sighting], rates: Mapping[PoolName, ProviderRate], at_us: int) -> ObservedPools:
+    """Return what is known of survival. An instance of which no end was told lives until the newest observation."""
+    newest_us = max((one.at_us for one in seen), default=at_us)
+    return ObservedPools(runs_of(seen, newest_us), rates)
+
+
 def _quote(
     pool: StoredPool, steps: PriceSteps, as_of_us: int, question: QuoteQuestion, trained: TrainedSurvival | None
 ) -> PoolQuote:
@@ -231,14 +275,9 @@ def _quoted_by_capacity(
     at_us: int,
     question: QuoteQuestion,
 ) -> list[QuotedPool]:
-    """Return quotes of pools whose machines end for lack of capacity.
-
-    An instance of which no end was told lives until the newest observation.
-    """
+    """Return quotes of pools whose machines end for lack of capacity."""
     lifetime_us, probability = question
-    newest_us = max((one.at_us for one in seen), default=at_us)
-    observed = ObservedPools(runs_of(seen, newest_us), rates)
-    found = []
+    observed, found = _observed_pools(seen, rates, at_us), []
     for pool in pools:
         price = None if pool.micro is None else pool.micro / MICRO
         survival = observed.survival(pool.name, lifetime_us, FIRST_EFFECT, CONFIDENCE)

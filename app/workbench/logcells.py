@@ -81,6 +81,14 @@ def _write_automatic(cells: Cells, is_automatic: bool) -> None:  # noqa: FBT001 
     cells["automatic"] = "yes" if is_automatic else None
 
 
+def _write_last(cells: Cells, is_last: bool) -> None:  # noqa: FBT001 - the value of a field
+    cells["last"] = "yes" if is_last else None
+
+
+def _write_peers(cells: Cells, peers: tuple[str, ...]) -> None:
+    cells["peers"] = " ".join(peers) or None
+
+
 def _write_nodes(cells: Cells, nodes: tuple[str, ...]) -> None:
     if nodes:
         cells["members"], cells["nodes"] = len(nodes), " ".join(nodes)
@@ -111,6 +119,8 @@ COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
     "basis": _write_basis,
     "capacity": _write_resources,
     "demand": _write_resources,
+    "is_last": _write_last,
+    "peers": _write_peers,
     "nodes": _write_nodes,
     "count": _write_count,
     "moves": _write_moves,

@@ -117,6 +117,16 @@ COLUMNS = (
     "risky_core_hours",
     "moves",
     "gives_back",
+    "job",
+    "peer",
+    "attempt",
+    "end",
+    "last",
+    "reclaim_s",
+    "until_s",
+    "ends_s",
+    "federate",
+    "peers",
 )
 
 T = TypeVar("T")
@@ -177,6 +187,16 @@ class LogRow(NamedTuple):
     unit: str | None = None
     moves: tuple[ProposedMove, ...] | None = None
     gives_back: bool | None = None
+    job: str | None = None
+    peer: str | None = None
+    attempt: int | None = None
+    end: str | None = None
+    last: str | None = None
+    reclaim_us: int | None = None
+    until_us: int | None = None
+    ends_us: int | None = None
+    federate: str | None = None
+    peers: str | None = None
 
     @property
     def machine_count(self) -> int:
@@ -270,7 +290,10 @@ def _writer_of(field: str) -> Callable[[Cells, Any], None]:
     return lambda cells, value: cells.__setitem__(column, convert(value) if convert else value)
 
 
-_COLUMN_OF = {"level": "reason", "probability": "risk", "cores": "owner_cores", "share": "owner_share"}
+_COLUMN_OF = {"level": "reason", "probability": "risk", "cores": "owner_cores", "share": "owner_share"} | {
+    "word": "end",
+    "eviction_probability": "probability",
+}
 _UNWRITTEN = {"at_us", "victims", "afterwards"}
 """The first stands in every line; the others are the evictions before the start, and what is always the same."""
 _OF_START = (
@@ -364,7 +387,7 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
 
 
 _NUMBERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("cause_seq", "epoch", "slots", "members", "min_windows"), int),
+    **dict.fromkeys(("cause_seq", "epoch", "slots", "members", "min_windows", "attempt"), int),
     **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
     **dict.fromkeys(("threshold", "risk", "total_risk", "owner_share", "overrun_share", "windows"), float),
     **dict.fromkeys(("owner_cores", "overrunning_cores"), int),

@@ -171,15 +171,20 @@ def _readers(form: type) -> tuple[tuple[str, Reader], ...]:
         if is_start and field.name == "probability"
         else (field.name, _reader(field.name, field.kind, optional=field.optional))
         for field in fields_on_wire(form)
+        if field.name not in _UNTOLD
     )
 
 
+_UNTOLD = {"on_preempted", "attempts", "answer_us", "hold_us", "margin_us"}
+"""Fields of a job that no column holds: what they set is in the events that follow."""
 _COLUMN_OF = {
     "level": "reason",
     "probability": "risk",
     "capacity": "demand",
     "cores": "owner_cores",
     "share": "owner_share",
+    "word": "end",
+    "eviction_probability": "probability",
 }
 _READ: dict[str, Reader] = {
     "instance_id": _name,
@@ -192,5 +197,7 @@ _READ: dict[str, Reader] = {
     "nodes": lambda row, _: row.nodes or (),
     "count": lambda row, _: row.machine_count,
     "moves": lambda row, _: row.moves or (),
+    "is_last": lambda row, _: row.last is not None,
+    "peers": lambda row, _: tuple((row.peers or "").split()),
 }
 _FIELDS_OF = {kind.form: _readers(kind.form) for kind in KINDS.values()}

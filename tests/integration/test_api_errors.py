@@ -786,6 +786,18 @@ def test_what_ended_what_is_a_group_and_what_finds_no_place_is_not_moved(service
     assert service.last_seq("moved") == before
 
 
+def test_jobs_that_are_refused(service: Service) -> None:
+    client, path = service.client, "/v1/clouds/worked"
+    client.post("/v1/clouds", json={"name": "worked"}).raise_for_status()
+    client.post(f"{path}/flavors", json={"name": "c1", "cores": 1}).raise_for_status()
+    job = {"id": "job", "flavor": "c1", "count": 2, "lifetime_s": 60}
+    client.post(f"{path}/jobs", json=job).raise_for_status()
+    before = service.last_seq("worked")
+    check(client.post(f"{path}/jobs", json=job | {"count": 3}), errors.JobConflict)
+    check(client.get(f"{path}/jobs/nobody"), errors.JobNotFound)
+    assert service.last_seq("worked") == before
+
+
 def test_every_error_of_the_table_is_provoked_here() -> None:
     """By a bad request, or by name in a test of its own."""
     provoked = {bad.error for bad in BAD}
@@ -797,6 +809,7 @@ def test_every_error_of_the_table_is_provoked_here() -> None:
             "test_waiting_for_tables.py",
             "test_calibrated.py",
             "test_venues.py",
+            "test_plans.py",
         )
     )
     for error in set(PROBLEMS) - provoked:

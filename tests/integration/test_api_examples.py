@@ -26,10 +26,12 @@ STORY = [
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes", "read_curves",
     "read_reliability", "read_sla", "read_utilisation", "list_events", "stream_events", "list_decisions",
     "drain_node", "open_node", "remove_node",
+    "submit_job", "list_jobs", "show_job", "list_attempts", "cancel_job",
     "read_process_metrics", "read_cloud_metrics",
     "create_webhook", "list_webhooks", "show_webhook", "pause_webhook", "test_webhook", "list_dead_letters",
     "replay_dead_letters", "resume_webhook", "delete_webhook",
-    "list_venues", "show_venue", "list_pools", "observe_machines", "read_venue_quotes", "remove_venue",
+    "list_venues", "show_venue", "list_pools", "observe_machines", "read_venue_quotes", "read_venue_reliability",
+    "make_plan", "list_plans", "show_plan", "read_next_move", "tell_outcome", "remove_venue",
     "create_token", "list_tokens", "show_token", "revoke_token",
 ]  # fmt: skip
 """The documented operations in an order in which each finds what its example names."""

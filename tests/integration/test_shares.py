@@ -30,6 +30,7 @@ PLAIN = {
     "move_instance",
     "open_node",
     "pause_webhook",
+    "read_next_move",
     "read_process_metrics",
     "remove_node",
     "remove_owner_quota",
@@ -44,6 +45,7 @@ PLAIN = {
     "show_flavor",
     "show_instance",
     "show_node",
+    "show_plan",
     "show_run",
     "show_token",
     "show_venue",
@@ -51,6 +53,7 @@ PLAIN = {
     "start_instance",
     "stop_instance",
     "stream_events",
+    "tell_outcome",
 }
 """Operations that count as one request. Every operation stands here or in `COSTS`."""
 

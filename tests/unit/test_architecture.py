@@ -69,8 +69,9 @@ CAPABILITIES: dict[str, set[str]] = {
     "explaining": {"scheduling", "forecasts"},
     "importing": {"scheduling", "forecasts"},
     "venues": set(),
-    "federation": set(),
+    "federation": {"scheduling", "forecasts"},
     "clusters": {"venues", "scheduling", "forecasts"},
+    "planning": {"venues", "scheduling", "forecasts"},
     "observing": {"scheduling", "forecasts", "utilisation", "following", "notices", "explaining"},
 }
 """The capabilities, each with those that it may use: the arrows. There are no circles."""
@@ -159,7 +160,7 @@ KEPT_TO = {
     "rich": {"cli", "commands", "processes"},
     "pydantic_settings": {"settings"},
     "numba": {"engine"},
-    "scipy": {"workbench"},
+    "scipy": {"rules", "workbench"},
     "msgspec": {"database", "http", "wire", "store", "telemetry"},
     "tenure_client": {"http", "wire", "pages", "cli", "commands", "managing", "processes", "workbench"},
     "structlog": {"telemetry"},

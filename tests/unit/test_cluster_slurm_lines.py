@@ -79,6 +79,7 @@ def test_a_node_is_free_when_the_limits_of_all_its_jobs_have_ended_them() -> Non
         ("PENDING", "Dependency", False, False),
         ("PENDING", "BeginTime", False, False),
         ("PENDING", "JobHeldUser", False, False),
+        ("PENDING", "job requeued in held state", False, False),
         ("PENDING", "launch failed requeued held", True, True),
         ("RUNNING", "None", False, False),
     ],

@@ -215,6 +215,6 @@ def test_documents_that_the_code_names_exist() -> None:
 def test_lists_of_kinds_in_the_pages_are_the_registry_s() -> None:
     lanes = page("feeds.md")
     assert "scheduled, overdue or likely" in lanes
-    assert "that a promise ends" in lanes
+    assert "that a promise ends or a job has ended" in lanes
     urgent = {"eviction_scheduled", "eviction_overdue", "eviction_risk", "instance_evicted", "promise_ending"}
-    assert urgent == URGENT
+    assert urgent | {"job_ended", "foreign_job_ended"} == URGENT

@@ -7,18 +7,18 @@ from collections.abc import Callable
 
 import pytest
 
-from app.federation.rules.attempts import AttemptKey, LeaseTerms, Wish, Word
-from app.federation.rules.hostside import ForeignAdmitted, ForeignEnded, HostedAttempt, HostEvent, HostSide, RoomHeld
-from app.federation.rules.originside import (
+from app.domain.jobs import AwayEnd, Word
+from app.engine.jobs.attempts import AttemptKey, LeaseTerms, Wish
+from app.engine.jobs.hostside import AttemptHeld, ForeignAdmitted, ForeignEnded, HostedAttempt, HostEvent, HostSide
+from app.engine.jobs.originside import (
+    AttemptAwarded,
+    AttemptDeclined,
     AttemptEnded,
-    AwayEnd,
+    AttemptOffered,
     AwayState,
-    JobAwarded,
+    CancelWished,
     JobAway,
-    JobCancelled,
-    JobDeclined,
     JobGivenUp,
-    JobOffered,
     OriginEvent,
 )
 from tests.peering_world import SECOND, World
@@ -97,11 +97,11 @@ def awarded() -> JobAway:
 def test_an_award_is_the_state_before_it_is_the_message() -> None:
     job = job_away()
     assert job.wish() is None
-    assert take(job, job.decide_time(0)) == [JobOffered(1, "x", 0)]
+    assert take(job, job.decide_time(0)) == [AttemptOffered(1, "x", 0)]
     assert job.wish() == ("x", Wish.OFFER)
     reclaim_us = SECOND + round(630 * 1.03) * SECOND + 60 * SECOND
     (found,) = take(job, job.decide_word("x", 1, Word.HELD, SECOND))
-    assert isinstance(found, JobAwarded)
+    assert isinstance(found, AttemptAwarded)
     assert found.reclaim_us == pytest.approx(reclaim_us, abs=SECOND)
     assert job.wish() == ("x", Wish.AWARD)
 
@@ -109,15 +109,15 @@ def test_an_award_is_the_state_before_it_is_the_message() -> None:
 @pytest.mark.parametrize("word", [Word.REFUSED, Word.EXPIRED, Word.UNKNOWN])
 def test_what_never_began_is_offered_to_the_next_host(word: Word) -> None:
     job = awarded()
-    assert take(job, job.decide_word("x", 1, word, 2 * SECOND)) == [JobDeclined(1, word)]
-    assert take(job, job.decide_time(3 * SECOND)) == [JobOffered(2, "y", 3 * SECOND)]
+    assert take(job, job.decide_word("x", 1, word, 2 * SECOND)) == [AttemptDeclined(1, word)]
+    assert take(job, job.decide_time(3 * SECOND)) == [AttemptOffered(2, "y", 3 * SECOND)]
 
 
 def test_a_host_that_does_not_answer_costs_one_attempt_and_the_last_one_the_job() -> None:
     job = job_away(attempts=1)
     take(job, job.decide_time(0))
     assert job.decide_time(SECOND - 1) == []
-    assert take(job, job.decide_time(SECOND)) == [JobDeclined(1, "timeout")]
+    assert take(job, job.decide_time(SECOND)) == [AttemptDeclined(1, "timeout")]
     assert take(job, job.decide_time(SECOND)) == [JobGivenUp(AwayEnd.REJECTED)]
     assert (job.state, job.end, job.wish()) == (AwayState.ENDED, AwayEnd.REJECTED, None)
     assert job.decide_word("x", 1, Word.HELD, SECOND) == []
@@ -159,7 +159,7 @@ def test_a_preempted_job_that_is_not_to_run_again_has_ended() -> None:
 
 def test_a_cancelled_job_has_ended_once_its_host_says_so() -> None:
     job = awarded()
-    assert take(job, job.decide_cancel()) == [JobCancelled()]
+    assert take(job, job.decide_cancel()) == [CancelWished()]
     assert job.decide_cancel() == []
     assert job.wish() == ("x", Wish.CANCEL)
     assert job.end is None
@@ -183,7 +183,7 @@ def told(side: HostSide, events: list[HostEvent]) -> Word:
 def test_a_host_starts_an_attempt_once_and_only_while_it_holds_room() -> None:
     side = HostSide()
     held = side.decide_offer(KEY, TERMS, 0, is_admitted=True)
-    assert held == [RoomHeld(KEY, 30 * SECOND, 630 * SECOND)]
+    assert held == [AttemptHeld(KEY, 30 * SECOND, 630 * SECOND)]
     assert told(side, held) is Word.HELD
     assert side.decide_offer(KEY, TERMS, SECOND, is_admitted=True) == []
     assert told(side, side.decide_award(KEY, 30 * SECOND - 1)) is Word.RUNNING

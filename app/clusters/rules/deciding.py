@@ -61,11 +61,12 @@ class SeenInstance(NamedTuple):
 
 
 class SeenNode(NamedTuple):
-    """A node of Slurm, and for how long it has been seen idle."""
+    """A node of Slurm, and for how long it has been seen idle. is_safe: its jobs stand, each with its checkpoint."""
 
     state: NodeState
     idle_s: float = 0.0
     is_draining: bool = False
+    is_safe: bool = False
 
 
 class SeenJob(NamedTuple):
@@ -138,10 +139,14 @@ def _cleared(view: View, name: str, why: str) -> Iterator[Action]:
 
 
 def _noticed(view: View, name: str, notice_s: float) -> Iterator[Action]:
-    """Yield what a notice asks for: no new jobs; and before its deadline, or once no job runs, the node goes."""
+    """Yield what a notice asks for: no new jobs; and before its deadline, or once no job runs on, the node goes."""
     node = view.nodes.get(name)
     is_busy = node is not None and node.state is NodeState.BUSY and name in view.machines
-    if not is_busy or notice_s <= KILL_MARGIN_S:
+    if is_busy and node is not None and node.is_safe:
+        yield Action(Deed.DESTROY, name, "evicted")  # first, so that Slurm does not let its jobs go on for a moment
+        yield Action(Deed.DROP, name, "evicted")
+        yield Action(Deed.CONFIRM, name, "evicted")
+    elif not is_busy or notice_s <= KILL_MARGIN_S:
         yield from _cleared(view, name, "evicted")
         yield Action(Deed.CONFIRM, name, "evicted")
     elif node is not None and not node.is_draining:

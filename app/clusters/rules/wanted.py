@@ -21,6 +21,8 @@ _BLOCK = re.compile(r"block:[1-9][0-9]{0,5}", re.ASCII)
 _DAY_S = 86_400
 LONGEST_S = 366 * _DAY_S
 _SMALLEST_SUBNET = 24
+POLICIES = ("auto", "notice", "hazard", "young", "none")
+DRIVERS = ("criu", "signal", "none")
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "str": ((str,), "text"),
     "int": ((int,), "number"),
@@ -154,6 +156,26 @@ class MachinesWanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointWanted:
+    """The policy and the driver of checkpoints of jobs under `tenure-job`; keep: so many of each job are kept.
+
+    margin_s: one that a notice asks for is to be written so long before the deadline.
+    """
+
+    policy: str = "auto"
+    driver: str = "criu"
+    margin_s: int = 5
+    keep: int = 2
+
+    def check(self) -> None:
+        """Raise InputError if there is no such policy or driver."""
+        _check(self.policy in POLICIES, f"checkpoint.policy {self.policy!r} is none of {', '.join(POLICIES)}")
+        _check(self.driver in DRIVERS, f"checkpoint.driver {self.driver!r} is none of {', '.join(DRIVERS)}")
+        _check(4 <= self.margin_s <= 3600, "checkpoint.margin_s is not from 4 to 3600")
+        _check(1 <= self.keep <= 20, "checkpoint.keep is not from 1 to 20")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterWanted:
     """The whole file. shared: an absolute folder that all nodes see."""
 
@@ -163,6 +185,7 @@ class ClusterWanted:
     scale: ScaleWanted = field(default_factory=ScaleWanted)
     slurm: SlurmWanted = field(default_factory=SlurmWanted)
     machines: MachinesWanted = field(default_factory=MachinesWanted)
+    checkpoint: CheckpointWanted = field(default_factory=CheckpointWanted)
 
     def check(self) -> None:
         """Raise InputError if a value makes no sense."""
@@ -180,6 +203,14 @@ class ClusterWanted:
         return next((pool for pool in self.pools if pool.name == name), None)
 
 
+_TABLES = (
+    ("scale", ScaleWanted),
+    ("slurm", SlurmWanted),
+    ("machines", MachinesWanted),
+    ("checkpoint", CheckpointWanted),
+)
+
+
 def cluster_of_toml(text: str) -> ClusterWanted:
     """Return the cluster that a file describes. Raise InputError for what cannot be meant."""
     if len(text.encode()) > MOST_BYTES:
@@ -192,7 +223,7 @@ def cluster_of_toml(text: str) -> ClusterWanted:
     if not isinstance(pools, list) or len(pools) > MOST_POOLS:
         raise InputError(f"pools is not a list of 1 to {MOST_POOLS} [[pools]]")
     parts: dict[str, Any] = {"pools": tuple(_made(PoolWanted, pool, "pools.") for pool in pools)}
-    for name, form in (("scale", ScaleWanted), ("slurm", SlurmWanted), ("machines", MachinesWanted)):
+    for name, form in _TABLES:
         if name in whole:
             parts[name] = _made(form, whole.pop(name), f"{name}.")
     return _made(ClusterWanted, whole | parts, "")

@@ -16,6 +16,20 @@ from app.domain.events.instances import (
     InstanceStopped,
     StartDecision,
 )
+from app.domain.events.jobs import (
+    ForeignEvent,
+    ForeignJobAdmitted,
+    ForeignJobEnded,
+    JobAdmitted,
+    JobAwarded,
+    JobCancelled,
+    JobDeclined,
+    JobEnded,
+    JobEvent,
+    JobOffered,
+    JobRequested,
+    RoomHeld,
+)
 from app.domain.events.moves import InstanceMoved
 from app.domain.events.nodes import FlavorAdded, NodeAdded, NodeDrained, NodeEvent, NodeOpened, NodeRemoved
 from app.domain.events.notices import (
@@ -40,12 +54,21 @@ __all__ = [
     "ExtensionDecision",
     "ExtensionRejected",
     "FlavorAdded",
+    "ForeignJobAdmitted",
+    "ForeignJobEnded",
     "InstanceEvicted",
     "InstanceExtended",
     "InstanceMoved",
     "InstanceRejected",
     "InstanceStarted",
     "InstanceStopped",
+    "JobAdmitted",
+    "JobAwarded",
+    "JobCancelled",
+    "JobDeclined",
+    "JobEnded",
+    "JobOffered",
+    "JobRequested",
     "NodeAdded",
     "NodeDrained",
     "NodeOpened",
@@ -56,11 +79,22 @@ __all__ = [
     "QuotaRemoved",
     "QuotaSet",
     "Recorded",
+    "RoomHeld",
     "StartDecision",
     "answers_request",
 ]
 
-Event = CloudEvent | NodeEvent | InstanceEvent | Notice | ExtensionDecision | QuotaEvent | InstanceMoved
+Event = (
+    CloudEvent
+    | NodeEvent
+    | InstanceEvent
+    | Notice
+    | ExtensionDecision
+    | QuotaEvent
+    | InstanceMoved
+    | JobEvent
+    | ForeignEvent
+)
 """Any event. The order of the union is the order in which kinds are listed."""
 
 

@@ -20,6 +20,8 @@ class Group(Enum):
     EXTENSION = auto()
     MOVE = auto()
     ENDING = auto()
+    JOB = auto()
+    FOREIGN = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,11 @@ RENAMED = {
     "affordable_us": "affordable_lifetime_s",
     "ready_us": "ready_at",
     "enough_us": "enough_at",
+    "reclaim_us": "reclaim_at",
+    "until_us": "until",
+    "ends_us": "ends_at",
 }
-TIMES = frozenset({"at_us", "deadline_us", "ready_us", "enough_us"})
+TIMES = frozenset({"at_us", "deadline_us", "ready_us", "enough_us", "reclaim_us", "until_us", "ends_us"})
 """Fields that are points in time. All other fields that end in `_us` are lengths of time."""
 
 Json = dict[str, Any]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from app.engine.cloud.jobrecords import HostedRecord, JobRecord, Try
+from app.engine.cloud.jobs import Jobs
 from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want, looks_due
 from app.engine.cloud.moves import Proposal
 from app.engine.cloud.outcomes import plus
@@ -38,6 +40,9 @@ __all__ = [
     "Facts",
     "Flavor",
     "Handover",
+    "HostedRecord",
+    "JobRecord",
+    "Jobs",
     "Node",
     "OutcomeCounts",
     "Overrun",
@@ -47,6 +52,7 @@ __all__ = [
     "Running",
     "Section",
     "SectionKind",
+    "Try",
     "Want",
     "looks_due",
     "plus",

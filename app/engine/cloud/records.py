@@ -13,6 +13,7 @@ import numpy as np
 from app.domain.events import InstanceStarted, InstanceStopped
 from app.domain.quick import quick
 from app.domain.values import EvictionReason, Market, NodeStatus, Policy, Resources
+from app.engine.cloud.jobrecords import HostedRecord, JobRecord
 from app.engine.cloud.looks import Want
 from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
 
@@ -264,6 +265,9 @@ class Facts(NamedTuple):
     owners: list[tuple[str, OwnerAccount]]
     quotas: list[tuple[str, Quota]]
     owner_weeks: list[tuple[str, tuple[OwnerWeek, ...]]]
+    jobs: list[JobRecord]
+    hosted: list[HostedRecord]
+    foreign: list[tuple[str, str, str, int]]
 
 
 def in_order(facts: Facts) -> Facts:
@@ -307,6 +311,15 @@ class Part(Protocol):
 
     def restore(self, facts: Facts) -> None:
         """Load the empty part from its share of the facts."""
+
+
+def folds_of(parts: Iterable[Part]) -> dict[type, list[Fold]]:
+    """Return the folds of each kind of event, in the order of the parts."""
+    found: dict[type, list[Fold]] = {}
+    for part in parts:
+        for kind, fold in part.folds().items():
+            found.setdefault(kind, []).append(fold)
+    return found
 
 
 class Alike(dict[T, T]):

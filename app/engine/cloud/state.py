@@ -7,6 +7,7 @@ could not be made durable leaves no trace. Two folds of one log are equal bit fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from itertools import groupby, islice
 from operator import gt
 
@@ -19,6 +20,7 @@ from app.domain.values import Clock, EvictionPolicy, Market, Placement, Policy, 
 from app.engine.cloud.books import Books
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
+from app.engine.cloud.jobs import Jobs
 from app.engine.cloud.moves import Moves
 from app.engine.cloud.nodes import Flavors, Nodes
 from app.engine.cloud.outcomes import SectionCounts
@@ -26,16 +28,16 @@ from app.engine.cloud.owners import Owners
 from app.engine.cloud.records import (
     Counts,
     Facts,
-    Fold,
     Handover,
     Part,
     Room,
-    Undo,
     digest_of,
+    folds_of,
     in_order,
 )
 from app.engine.cloud.tally import Tally
 from app.engine.cloud.told import Handovers, Risks
+from app.engine.cloud.undoing import Undoing
 from app.engine.cloud.wants import Wants
 from app.engine.cluster import (
     BEST_FIT,
@@ -77,7 +79,8 @@ class Cloud:
         self._books = Books(self._instances, self._head, self._flavors)
         moves = Moves(self._room, self._instances, self._nodes, self._flavors, self._handovers)
         owners = self._owners = Owners(self._room, self._instances, self._nodes, self._flavors)
-        self._wants, self._outcomes = Wants(self._head), SectionCounts(self._instances, self._flavors)
+        self._wants, self.jobs = Wants(self._head), Jobs()
+        self._outcomes = SectionCounts(self._instances, self._flavors)
         # Books come first and instances last: other parts read what was in force and what ran before the event.
         self._parts: tuple[Part, ...] = (
             self._books,
@@ -91,20 +94,24 @@ class Cloud:
             self._owners,
             self._wants,
             moves,
+            self.jobs,
             self._instances,
         )
-        self._folds, self._undo = _folds_of(self._parts), list[Undo]()
-        self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
-        self.books, self.books_now = self._books.of, self._books.now
-        self.outcomes_now, self.core_hours_of = self._outcomes.now, self._outcomes.core_hours_of
+        self._folds, self._undo = folds_of(self._parts), Undoing()
+        self.nodes, self.flavors, self.books = self._nodes.by_name, self._flavors.by_name, self._books.of
+        books, outcomes = self._books, self._outcomes
+        self.books_now, self.outcomes_now, self.core_hours_of = books.now, outcomes.now, outcomes.core_hours_of
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
         self.first_at_risk, self.on_node = self._instances.first_at_risk, self._instances.on_node
         self.youngest_spot, self.oldest = self._instances.youngest_spot, self._instances.oldest
         self.promises_within, self.use_by_node = self._instances.promises_within, self._instances.use_by_node
+        self._reach(owners, moves)
+
+    def _reach(self, owners: Owners, moves: Moves) -> None:
         self.owners, self.quotas, self.ended_lately = owners.accounts, owners.quotas, owners.ended_lately
-        self.borne_by, self.overrun_lately = owners.borne_by, owners.overrun_lately
+        self.borne_by, self.overrun_lately, self.displace = owners.borne_by, owners.overrun_lately, owners.displace
+        self.without, self.overrunning_cores = owners.without, owners.overrunning_cores
         self.overrunning_now, self.proposals_now = owners.overrunning_now, moves.proposals_now
-        self.displace, self.without, self.overrunning_cores = owners.displace, owners.without, owners.overrunning_cores
         self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
         self.fits_on, self.nodes_in_order, self.free = moves.fits_on, self._nodes.in_order, self._nodes.free
         self.running_counts, self.known_handovers = self._instances.counts, self._handovers.by_deadline
@@ -315,10 +322,7 @@ class Cloud:
         return finish
 
     def _facts(self) -> Facts:
-        found: dict[str, object] = {}
-        for part in self._parts:
-            found |= part.facts()
-        return Facts(**found)  # type: ignore[arg-type]
+        return Facts(**{name: fact for part in self._parts for name, fact in part.facts().items()})
 
     @classmethod
     def of_facts(cls, facts: Facts) -> Cloud:
@@ -358,8 +362,9 @@ class Cloud:
         moved, peak, undo = self._instances.move_run(run, self.seq + 1)
         self._undo += [undo, self._tally.enter(moved, peak)]
         spot = [one for one in moved if one[1].market is Market.SPOT]
-        for part in (self._books, self._outcomes, self._owners, self._wants, self._risks) if spot else ():
-            back = part.enter(spot)
+        concerned = (self._books, self._outcomes, self._owners, self._wants, self._risks) if spot else ()
+        for part, of_part in (*((part, spot) for part in concerned), *self.jobs.concerned_by(moved)):
+            back = part.enter(of_part)
             if back is not None:
                 self._undo.append(back)
         self._undo.append(self._head.advance_over(run))
@@ -383,17 +388,11 @@ class Cloud:
         self._undo.clear()
         self._nodes.give_up_places()
 
+    def tried(self) -> AbstractContextManager[None]:
+        """Undo on leaving what was applied since entering: what a decision tries leaves no trace."""
+        return self._undo.tried()
+
     def rollback(self) -> None:
         """Undo the events applied since the last commit, newest first."""
-        while self._undo:
-            self._undo.pop()()
+        self._undo.back_to(0)
         self._wants.forget_looks()
-
-
-def _folds_of(parts: Iterable[Part]) -> dict[type, list[Fold]]:
-    """Return the folds of each kind of event, in the order of the parts."""
-    found: dict[type, list[Fold]] = {}
-    for part in parts:
-        for kind, fold in part.folds().items():
-            found.setdefault(kind, []).append(fold)
-    return found

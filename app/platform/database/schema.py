@@ -287,6 +287,33 @@ price_day = Table(
     Column("micro", ARRAY(BigInteger), nullable=False),
 )
 
+# `request` is what was asked, `answer` the plan as it was told; see app/planning.
+plan = Table(
+    "plan",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("number", BigInteger, Identity(always=True), nullable=False, unique=True),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("request", JSONB, nullable=False),
+    Column("answer", JSONB, nullable=False),
+)
+
+# What was said of a job and what came of it. A job that began on demand has no venue.
+plan_outcome = Table(
+    "plan_outcome",
+    metadata,
+    Column("plan_id", Text, ForeignKey("plan.id", ondelete="CASCADE"), primary_key=True),
+    Column("job", Text, primary_key=True),
+    Column("told_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("venue", Text),
+    Column("zone", Text),
+    Column("instance_type", Text),
+    Column("promised", Double, nullable=False),
+    Column("said_cost", Double, nullable=False),
+    Column("outcome", JSONB, nullable=False),
+)
+Index("plan_outcome_venue", plan_outcome.c.venue)
+
 price_gap = Table(
     "price_gap",
     metadata,

@@ -83,7 +83,9 @@ PLACES: dict[str, tuple[str, type[Exception]]] = {
     "webhook": ("1", errors.WebhookNotFound),
     "owner": ("controller", errors.OwnerNotFound),
     "handover": ("i-drill", errors.HandoverNotFound),
+    "job": ("job-1", errors.JobNotFound),
     "venue": ("aws-east", errors.VenueNotFound),
+    "plan": ("nightly-1", errors.PlanNotFound),
 }
 """The places in paths: an example, and the error where nothing has that name."""
 _DOCUMENT = "/openapi.json"

@@ -106,6 +106,7 @@ STREAMS = _gauge("tenure_event_streams", "Streams of events that are open.")
 VENUE_QUOTES = _counter(
     "tenure_venue_quotes_total", "Quotes of pools of venues that this process answered with.", ["venue"]
 )
+PLANNED_JOBS = _counter("tenure_planned_jobs_total", "Jobs of plans that this process has made.")
 VENUE_REFITS = _counter(
     "tenure_venue_refits_total", "Fits of venues' models that this worker ended, by how.", ["outcome"]
 )

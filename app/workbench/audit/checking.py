@@ -8,6 +8,7 @@ from app.domain.values import EvictionPolicy, Resources
 from app.workbench.audit.evictions import check_evictions, check_stopped
 from app.workbench.audit.extensions import check_extended, check_refused
 from app.workbench.audit.findings import Audit, Broken, Rule, fail
+from app.workbench.audit.jobs import KINDS as JOB_KINDS
 from app.workbench.audit.moves import check_moved
 from app.workbench.audit.nodes import (
     check_flavor,
@@ -79,6 +80,9 @@ def _check_step(world: World, lines: list[LogRow], at: int) -> int:
         return check_evictions(world, lines, at)
     if row.kind == "eviction_scheduled":
         return check_scheduled(world, lines, at)
+    if row.kind in JOB_KINDS:
+        check_order(world, row)
+        return 1
     check = _CHECKS.get(row.kind)
     if check is None:
         fail(row, Rule.FOLD, f"the kind {row.kind!r} is unknown")

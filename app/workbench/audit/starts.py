@@ -29,7 +29,7 @@ def check_started(world: World, row: LogRow, cleared: str | None = None) -> None
     check_decided_once(world, row)
     fitting = fitting_nodes(world, row) if cleared is None else (cleared,)
     require(row, Rule.CAPACITY, bool(fitting), f"no node has room for it, so {row.node} is over its capacity")
-    if row.market == Market.SPOT:
+    if row.market == Market.SPOT and row.instance_id not in world.jobs.rooms:
         check_quote(world, row)
         check_wanted(row)
         check_quota(world, row)
@@ -113,6 +113,7 @@ def check_decided_once(world: World, row: LogRow) -> None:
     require(row, Rule.FOLD, not in_group or row.market == Market.SPOT, "only spot instances are in groups")
     require(row, Rule.FOLD, max(row.demand) > 0 and min(row.demand) >= 0, "it asks for nothing")
     world.decided.add(name)
+    world.jobs.start(row)
     follow_placement(world, row)
     if row.eviction_policy is not None:
         follow_policy(world, row)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from app.domain.values import EvictionPolicy, Market, Placement, Resources
 from app.workbench.audit.books import Entered, earning_of, hours_of, started
 from app.workbench.audit.findings import Rule, fail, require
+from app.workbench.audit.jobs import AuditedJobs
 from app.workbench.logcsv import LogRow
 
 UNCOUNTED = 1 << 40
@@ -98,6 +99,7 @@ class World:
     overdue: set[str] = field(default_factory=set)
     at_risk: set[str] = field(default_factory=set)
     told: set[str] = field(default_factory=set)
+    jobs: AuditedJobs = field(default_factory=AuditedJobs)
     seq: int = 0
     at_us: int = 0
 
@@ -116,6 +118,7 @@ def check_order(world: World, row: LogRow) -> None:
     require(row, Rule.ORDER, row.seq == world.seq + 1, f"seq {row.seq} follows {world.seq}")
     require(row, Rule.ORDER, row.at_us >= world.at_us, "time runs backwards")
     world.seq, world.at_us = row.seq, row.at_us
+    world.jobs.check(row)
 
 
 def add_node(world: World, name: str, capacity: Resources) -> None:

@@ -52,6 +52,7 @@ class _LogReader:
     def __init__(self, past: Past) -> None:
         self._past = past
         self._running: dict[str, _OpenStart] = {}
+        self._rooms = set[str | None]()
         self._nodes: set[str] = set()
         self._seq = 0
         self._at_us = 0
@@ -85,7 +86,12 @@ class _LogReader:
             if name is not None and not is_name(name):
                 raise self._broken(line, f"{name!r} is not an id or a name")
         self._seq, self._at_us = row.seq, row.at_us
-        self._takes[row.kind](line, row)
+        if row.kind == "room_held":
+            self._rooms.add(row.instance_id)
+        if row.instance_id in self._rooms:
+            self._left_out(PastRule.NOTICE, line, row)
+        else:
+            self._takes[row.kind](line, row)
 
     def end(self) -> None:
         """Keep the instances that still run, without an end."""

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 
-from tenure_client import calls, controller_calls, venue_calls, webhook_calls
+from tenure_client import calls, controller_calls, job_calls, plan_calls, venue_calls, webhook_calls
 from tenure_client.endpoints import Call, Listing
 from tenure_client.exchange import (
     Again,
@@ -101,12 +101,23 @@ class Methods:
     versions = Method(calls.versions)
     health = Method(calls.health)
     readiness = Method(calls.readiness)
+    submit_job = Method(job_calls.submit_job)
+    jobs = Method(job_calls.jobs)
+    job = Method(job_calls.job)
+    attempts = Method(job_calls.attempts)
+    cancel_job = Method(job_calls.cancel_job)
     venues = Method(venue_calls.venues)
     venue = Method(venue_calls.venue)
     remove_venue = Method(venue_calls.remove_venue)
     pools = Method(venue_calls.pools)
     observe = Method(venue_calls.observe)
     venue_quotes = Method(venue_calls.venue_quotes)
+    venue_reliability = Method(plan_calls.venue_reliability)
+    make_plan = Method(plan_calls.make_plan)
+    plans = Method(plan_calls.plans)
+    plan = Method(plan_calls.plan)
+    next_move = Method(plan_calls.next_move)
+    tell_outcome = Method(plan_calls.tell_outcome)
     process_metrics = Method(calls.process_metrics)
     cloud_metrics = Method(calls.cloud_metrics)
 

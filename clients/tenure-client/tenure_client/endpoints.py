@@ -29,8 +29,16 @@ from tenure_client.forms.instances import (
     ProposalsAnswer,
     StartAnswer,
 )
+from tenure_client.forms.jobs import AttemptsAnswer, JobAnswer, JobsAnswer
 from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
 from tenure_client.forms.owners import OwnerAnswer, OwnersAnswer
+from tenure_client.forms.plans import (
+    JobMoveAnswer,
+    PlanAnswer,
+    PlanOutcomeAnswer,
+    PlansAnswer,
+    VenueReliabilityAnswer,
+)
 from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
 from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, TokensAnswer, VersionsAnswer
 from tenure_client.forms.venues import ObservedAnswer, PoolsAnswer, VenueAnswer, VenueQuotesAnswer, VenuesAnswer
@@ -62,10 +70,12 @@ class Chapter(StrEnum):
     NODES = "nodes"
     FLAVORS = "flavors"
     INSTANCES = "instances"
+    JOBS = "jobs"
     QUOTES = "quotes"
     EVENTS = "events"
     WEBHOOKS = "webhooks"
     VENUES = "venues"
+    PLANS = "plans"
     TOKENS = "tokens"
     SERVICE = "service"
 
@@ -242,6 +252,12 @@ RESUME_WEBHOOK = Endpoint("POST", f"{_WEBHOOK}/resume", WebhookAnswer, Chapter.W
 TEST_WEBHOOK = Endpoint("POST", f"{_WEBHOOK}/test", TrialAnswer, Chapter.WEBHOOKS, "Test a webhook", repeat=Repeat.ONCE)
 DEAD_LETTERS = Endpoint("GET", f"{_WEBHOOK}/dead", DeadLettersAnswer, Chapter.WEBHOOKS, "List dead letters")
 REPLAY_DEAD_LETTERS = Endpoint("POST", f"{_WEBHOOK}/replay", ReplayAnswer, Chapter.WEBHOOKS, "Replay dead letters", 202)
+_JOB = f"{_CLOUD}/jobs/{{job}}"
+SUBMIT_JOB = Endpoint("POST", f"{_CLOUD}/jobs", JobAnswer, Chapter.JOBS, "Submit a job", 201)
+JOBS = Endpoint("GET", f"{_CLOUD}/jobs", JobsAnswer, Chapter.JOBS, "List jobs")
+JOB = Endpoint("GET", _JOB, JobAnswer, Chapter.JOBS, "Show a job")
+ATTEMPTS = Endpoint("GET", f"{_JOB}/attempts", AttemptsAnswer, Chapter.JOBS, "List a job's attempts")
+CANCEL_JOB = Endpoint("DELETE", _JOB, NOTHING, Chapter.JOBS, "Cancel a job", 204)
 _VENUE = "/v1/venues/{venue}"
 VENUES = Endpoint("GET", "/v1/venues", VenuesAnswer, Chapter.VENUES, "List venues")
 VENUE = Endpoint("GET", _VENUE, VenueAnswer, Chapter.VENUES, "Show a venue")
@@ -249,6 +265,15 @@ REMOVE_VENUE = Endpoint("DELETE", _VENUE, NOTHING, Chapter.VENUES, "Remove a ven
 POOLS = Endpoint("GET", f"{_VENUE}/pools", PoolsAnswer, Chapter.VENUES, "List a venue's pools")
 OBSERVE = Endpoint("POST", f"{_VENUE}/observations", ObservedAnswer, Chapter.VENUES, "Report what became of machines")
 VENUE_QUOTES = Endpoint("GET", f"{_VENUE}/quotes", VenueQuotesAnswer, Chapter.VENUES, "Ask a venue for bids")
+VENUE_RELIABILITY = Endpoint(
+    "GET", f"{_VENUE}/reliability", VenueReliabilityAnswer, Chapter.VENUES, "Promised against happened in a venue"
+)
+_PLAN = "/v1/plans/{plan}"
+MAKE_PLAN = Endpoint("POST", "/v1/plans", PlanAnswer, Chapter.PLANS, "Plan jobs")
+PLANS = Endpoint("GET", "/v1/plans", PlansAnswer, Chapter.PLANS, "List plans")
+PLAN = Endpoint("GET", _PLAN, PlanAnswer, Chapter.PLANS, "Show a plan")
+NEXT_MOVE = Endpoint("GET", f"{_PLAN}/move", JobMoveAnswer, Chapter.PLANS, "Ask for a job's next move")
+TELL_OUTCOME = Endpoint("POST", f"{_PLAN}/outcomes", PlanOutcomeAnswer, Chapter.PLANS, "Tell what came of a job")
 CREATE_TOKEN = Endpoint("POST", "/v1/tokens", NewTokenAnswer, Chapter.TOKENS, "Create a token", 201, repeat=Repeat.ONCE)
 TOKENS = Endpoint("GET", "/v1/tokens", TokensAnswer, Chapter.TOKENS, "List tokens")
 TOKEN = Endpoint("GET", "/v1/tokens/{token}", TokenAnswer, Chapter.TOKENS, "Show a token")

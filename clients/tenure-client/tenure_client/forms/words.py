@@ -127,3 +127,53 @@ QuoteSourceWord = Annotated[
     ),
 ]
 TokenStatusWord = Annotated[str, one_of(("valid", "expired", "revoked"), "What became of a token.")]
+FederateWord = Annotated[
+    str,
+    one_of(
+        ("never", "allowed", "only"),
+        "Whether other clouds may run a job: `allowed` where it does not fit at home, `only` there.",
+    ),
+]
+OnPreemptedWord = Annotated[
+    str, one_of(("fail", "offer_again"), "What follows when a peer needs the room of a job: it failed, or is offered.")
+]
+JobStatusWord = Annotated[
+    str,
+    one_of(
+        ("running", "waiting", "offered", "awarded", "ended"),
+        "Where a job stands. It runs here; it waits for a peer to be asked; a peer was asked; it was awarded to one, "
+        "and runs there.",
+    ),
+]
+JobEndWord = Annotated[
+    str,
+    one_of(
+        ("completed", "preempted", "failed", "reclaimed", "cancelled", "rejected"),
+        "How a job ended.",
+    ),
+]
+SurvivalSourceWord = Annotated[
+    str,
+    one_of(
+        ("price_crossing", "quantile_table", "observed", "provider_rate"),
+        "What a survival rests on: past prices, a cloud's own forecast, machines observed, or a provider's rate.",
+    ),
+]
+PlannedRunWord = Annotated[
+    str, one_of(("spot", "on_demand", "not_at_all"), "Where a job begins; `not_at_all` if it is not worth its value.")
+]
+ChoiceMethodWord = Annotated[
+    str,
+    one_of(
+        ("each_best", "assignment", "integer_program", "in_turn"),
+        "How pools were chosen: each job's best, exactly under caps, by an integer program, or in turn without proof.",
+    ),
+]
+LeftOutWord = Annotated[
+    str,
+    one_of(
+        ("type_unknown", "price_unknown", "history_too_short", "no_evidence", "too_many"),
+        "The reason for which a pool was not considered.",
+    ),
+]
+JobMoveWord = Annotated[str, one_of(("wait", "run", "on_demand"), "What to do now.")]

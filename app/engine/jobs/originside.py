@@ -7,11 +7,12 @@ is sent again after a restart is what was sent before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from app.federation.rules.attempts import LeaseTerms, Wish, Word
+from app.domain.jobs import AwayEnd, Word
+from app.engine.jobs.attempts import LeaseTerms, Wish
 
 
 class AwayState(StrEnum):
@@ -23,18 +24,7 @@ class AwayState(StrEnum):
     ENDED = "ended"
 
 
-class AwayEnd(StrEnum):
-    """The end of an attempt, or of the job. `reclaimed` is an attempt of which nothing was heard until it was over."""
-
-    COMPLETED = "completed"
-    PREEMPTED = "preempted"
-    FAILED = "failed"
-    RECLAIMED = "reclaimed"
-    CANCELLED = "cancelled"
-    REJECTED = "rejected"
-
-
-class JobOffered(NamedTuple):
+class AttemptOffered(NamedTuple):
     """An attempt is offered to a host, from a time on."""
 
     attempt: int
@@ -42,14 +32,14 @@ class JobOffered(NamedTuple):
     at_us: int
 
 
-class JobDeclined(NamedTuple):
+class AttemptDeclined(NamedTuple):
     """An attempt came to nothing: the host refused it, or did not answer, or let it go before it began."""
 
     attempt: int
     reason: str
 
 
-class JobAwarded(NamedTuple):
+class AttemptAwarded(NamedTuple):
     """An attempt was awarded. Until `reclaim_us` only its host can say that it is over."""
 
     attempt: int
@@ -64,7 +54,7 @@ class AttemptEnded(NamedTuple):
     is_last: bool
 
 
-class JobCancelled(NamedTuple):
+class CancelWished(NamedTuple):
     """Its user wants the job no more. It has ended once no attempt can run."""
 
 
@@ -74,7 +64,7 @@ class JobGivenUp(NamedTuple):
     end: AwayEnd
 
 
-OriginEvent = JobOffered | JobDeclined | JobAwarded | AttemptEnded | JobCancelled | JobGivenUp
+OriginEvent = AttemptOffered | AttemptDeclined | AttemptAwarded | AttemptEnded | CancelWished | JobGivenUp
 _ENDS = {
     Word.PREEMPTED: AwayEnd.PREEMPTED,
     Word.FAILED: AwayEnd.FAILED,
@@ -114,20 +104,26 @@ class JobAway:
     def apply(self, event: OriginEvent) -> None:
         """Fold one event."""
         match event:
-            case JobOffered():
+            case AttemptOffered():
                 self.state, self.attempt, self.at_us = AwayState.OFFERED, event.attempt, event.at_us
                 self.asked[event.attempt] = event.peer
-            case JobAwarded():
+            case AttemptAwarded():
                 self.state, self.reclaim_us = AwayState.AWARDED, event.reclaim_us
-            case JobDeclined():
+            case AttemptDeclined():
                 self.state = AwayState.WAITING
             case AttemptEnded():
                 self.state = AwayState.ENDED if event.is_last else AwayState.WAITING
                 self.end = event.end if event.is_last else None
-            case JobCancelled():
+            case CancelWished():
                 self.is_cancelled = True
             case JobGivenUp():
                 self.state, self.end = AwayState.ENDED, event.end
+
+    def after(self, event: OriginEvent) -> JobAway:
+        """Return the job after one event, and leave this one as it is."""
+        found = replace(self, asked=dict(self.asked))
+        found.apply(event)
+        return found
 
     def wish(self) -> tuple[str, Wish] | None:
         """Return what to tell which host now; it is told again until its answer changes the state."""
@@ -147,11 +143,11 @@ class JobAway:
             case AwayState.WAITING if self.attempt >= self.attempts or not self.peers:
                 return [JobGivenUp(AwayEnd.REJECTED)]
             case AwayState.WAITING:
-                return [JobOffered(self.attempt + 1, self.peers[self.attempt % len(self.peers)], now_us)]
+                return [AttemptOffered(self.attempt + 1, self.peers[self.attempt % len(self.peers)], now_us)]
             case AwayState.OFFERED if self.is_cancelled:
-                return [JobDeclined(self.attempt, AwayEnd.CANCELLED)]
+                return [AttemptDeclined(self.attempt, AwayEnd.CANCELLED)]
             case AwayState.OFFERED if now_us >= self.at_us + self.answer_us:
-                return [JobDeclined(self.attempt, "timeout")]
+                return [AttemptDeclined(self.attempt, "timeout")]
             case AwayState.AWARDED if now_us >= self.reclaim_us + self.answer_us:
                 return [self._ended(self.attempt, AwayEnd.RECLAIMED)]
             case _:
@@ -159,7 +155,7 @@ class JobAway:
 
     def decide_cancel(self) -> list[OriginEvent]:
         """Take the wish of the user to have the job no more."""
-        return [] if self.is_cancelled or self.state is AwayState.ENDED else [JobCancelled()]
+        return [] if self.is_cancelled or self.state is AwayState.ENDED else [CancelWished()]
 
     def decide_word(self, peer: str, attempt: int, word: Word, now_us: int) -> list[OriginEvent]:
         """Take the word of a host on an attempt. Words on older attempts change nothing, but for one that finished.
@@ -175,15 +171,15 @@ class JobAway:
         if self.state is AwayState.OFFERED:
             return self._offer_answered(word, now_us)
         if word in _NEVER_BEGAN:
-            return [JobDeclined(attempt, word)]
+            return [AttemptDeclined(attempt, word)]
         return [self._ended(attempt, _ENDS[word])] if word in _ENDS else []
 
     def _offer_answered(self, word: Word, now_us: int) -> list[OriginEvent]:
         if word is not Word.HELD:
-            return [JobDeclined(self.attempt, word)]
+            return [AttemptDeclined(self.attempt, word)]
         if self.is_cancelled:
             return []
-        return [JobAwarded(self.attempt, self._reclaim_us(now_us))]
+        return [AttemptAwarded(self.attempt, self._reclaim_us(now_us))]
 
     def _reclaim_us(self, answered_us: int) -> int:
         return self.terms.reclaim_us(answered_us)

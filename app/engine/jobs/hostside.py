@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.federation.rules.attempts import AttemptKey, LeaseTerms, Word
+from app.domain.jobs import Word
+from app.engine.jobs.attempts import AttemptKey, LeaseTerms
+
+_OPEN = frozenset({Word.HELD, Word.RUNNING})
 
 
-class RoomHeld(NamedTuple):
+class AttemptHeld(NamedTuple):
     """Room is held for an attempt until a time; nothing of it runs after `ends_us`."""
 
     key: AttemptKey
@@ -34,7 +37,7 @@ class ForeignEnded(NamedTuple):
     word: Word
 
 
-HostEvent = RoomHeld | ForeignAdmitted | ForeignEnded
+HostEvent = AttemptHeld | ForeignAdmitted | ForeignEnded
 
 
 @dataclass(slots=True)
@@ -52,18 +55,31 @@ class HostSide:
 
     attempts: dict[AttemptKey, HostedAttempt] = field(default_factory=dict)
     newest: dict[tuple[str, str], int] = field(default_factory=dict)
+    _open: dict[AttemptKey, None] = field(default_factory=dict, repr=False)
 
     def apply(self, event: HostEvent) -> None:
         """Fold one event."""
         key = event.key
         match event:
-            case RoomHeld():
+            case AttemptHeld():
                 self.attempts[key] = HostedAttempt(Word.HELD, event.until_us, event.ends_us)
             case ForeignAdmitted():
                 self.attempts[key].word = Word.RUNNING
             case ForeignEnded():
                 self.attempts.setdefault(key, HostedAttempt(event.word)).word = event.word
+        self._enter(key)
         self.newest[key.origin, key.job] = max(key.attempt, self.newest.get((key.origin, key.job), 0))
+
+    def put(self, key: AttemptKey, known: HostedAttempt | None) -> None:
+        """Put an attempt back as it was known before; None: it was not."""
+        if known is None:
+            del self.attempts[key]
+            others = (one.attempt for one in self.attempts if (one.origin, one.job) == (key.origin, key.job))
+            self.newest[key.origin, key.job] = max(others, default=0)
+        else:
+            self.attempts[key] = known
+            self.newest[key.origin, key.job] = max(key.attempt, self.newest.get((key.origin, key.job), 0))
+        self._enter(key)
 
     def word_on(self, key: AttemptKey) -> Word:
         """Return what the host says of an attempt."""
@@ -83,7 +99,7 @@ class HostSide:
         ]
         if not is_admitted:
             return [*older, ForeignEnded(key, Word.REFUSED)]
-        return [*older, RoomHeld(key, now_us + terms.hold_us, terms.ends_us(now_us))]
+        return [*older, AttemptHeld(key, now_us + terms.hold_us, terms.ends_us(now_us))]
 
     def decide_award(self, key: AttemptKey, now_us: int) -> list[HostEvent]:
         """Start an attempt whose room is held still. One that was never heard of can never be offered later."""
@@ -97,14 +113,14 @@ class HostSide:
     def decide_cancel(self, key: AttemptKey) -> list[HostEvent]:
         """End an attempt at the wish of its origin, also before it was heard of."""
         known = self.attempts.get(key)
-        if known is None or known.word in {Word.HELD, Word.RUNNING}:
+        if known is None or known.word in _OPEN:
             return [ForeignEnded(key, Word.CANCELLED)]
         return []
 
     def decide_end(self, key: AttemptKey, word: Word) -> list[HostEvent]:
         """Take the end of a running or held attempt: it finished or failed, or native jobs need its room."""
         known = self.attempts.get(key)
-        return [ForeignEnded(key, word)] if known is not None and known.word in {Word.HELD, Word.RUNNING} else []
+        return [ForeignEnded(key, word)] if known is not None and known.word in _OPEN else []
 
     def decide_time(self, now_us: int) -> list[HostEvent]:
         """Let held room go when its time is over, and end what has come to the end of its lease."""
@@ -119,7 +135,14 @@ class HostSide:
 
     def open_attempts(self) -> Iterator[AttemptKey]:
         """Yield the attempts that hold room or run."""
-        return (key for key, one in self.attempts.items() if one.word in {Word.HELD, Word.RUNNING})
+        return iter([*self._open])
+
+    def _enter(self, key: AttemptKey) -> None:
+        known = self.attempts.get(key)
+        if known is not None and known.word in _OPEN:
+            self._open[key] = None
+        else:
+            self._open.pop(key, None)
 
     def _may_start(self, known: HostedAttempt, now_us: int) -> bool:
         return known.word is Word.HELD and now_us < known.until_us

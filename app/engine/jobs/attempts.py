@@ -53,21 +53,6 @@ class LeaseTerms:
         return answered_at_us + round((self.hold_us + self.runs_us) * _CLOCK_SLACK) + self.margin_us
 
 
-class Word(StrEnum):
-    """The host's word on an attempt. All but `held` and `running` are final: the host never takes them back."""
-
-    HELD = "held"
-    RUNNING = "running"
-    REFUSED = "refused"
-    EXPIRED = "expired"
-    UNKNOWN = "unknown"
-    CANCELLED = "cancelled"
-    SUPERSEDED = "superseded"
-    PREEMPTED = "preempted"
-    FAILED = "failed"
-    FINISHED = "finished"
-
-
 class Wish(StrEnum):
     """The origin's message about an attempt. Each may come late, twice, or never."""
 

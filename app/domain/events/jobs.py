@@ -1,0 +1,158 @@
+"""Events of jobs. At the cloud that a job was submitted to, its origin, and at one that runs it for another, its host.
+
+They tell of what instances are started and stopped for; those have their own events, which replays and imports read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from app.domain.events.kinds import Group, event
+from app.domain.jobs import AwayEnd, Federate, OnPreempted, Word
+
+_RECLAIM = {"description": "Until then only the host can say that the attempt is over."}
+_ENDS = {"description": "Nothing of the attempt runs after it."}
+
+
+@event("job_requested", since=6, subject="job", group=Group.JOB, decisive=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequested:
+    """A job was submitted. What becomes of it follows.
+
+    `peers`: whom it may be offered to, in this order; `attempts`: how often. A host has `answer_us` to answer an offer,
+    for which it holds room for `hold_us`; a job is taken back `margin_us` after the end of its lease.
+    """
+
+    at_us: int
+    job: str
+    flavor: str
+    count: int
+    lifetime_us: int
+    federate: Federate = Federate.NEVER
+    on_preempted: OnPreempted = OnPreempted.FAIL
+    eviction_probability: float | None = None
+    peers: tuple[str, ...] = ()
+    attempts: int = 0
+    answer_us: int = 0
+    hold_us: int = 0
+    margin_us: int = 0
+    owner: str | None = None
+
+
+@event("job_admitted", since=6, subject="job", group=Group.JOB, decisive=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAdmitted:
+    """A job runs at home: the starts of its `count` on-demand instances follow, `<job>.1`, `<job>.2` and so on."""
+
+    at_us: int
+    job: str
+    count: int
+
+
+@event("job_offered", since=6, subject="job", group=Group.JOB, decisive=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOffered:
+    at_us: int
+    job: str
+    attempt: int
+    peer: str
+
+
+@event("job_declined", since=6, subject="job", group=Group.JOB, decisive=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDeclined:
+    """An attempt came to nothing: the host refused it, or did not answer, or let it go before it began."""
+
+    at_us: int
+    job: str
+    attempt: int
+    reason: str
+
+
+@event("job_awarded", since=6, subject="job", group=Group.JOB, decisive=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAwarded:
+    """An attempt is awarded to its host, which is told after this is written."""
+
+    at_us: int
+    job: str
+    attempt: int
+    reclaim_us: int = field(metadata=_RECLAIM)
+
+
+@event("job_cancelled", since=6, subject="job", group=Group.JOB, decisive=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCancelled:
+    """Its user wants the job no more. It has ended once nothing of it can run."""
+
+    at_us: int
+    job: str
+
+
+@event("job_ended", since=6, subject="job", group=Group.JOB, decisive=False, urgent=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEnded:
+    """An attempt is over, and with `is_last` the job. Attempt 0 is none: it ran at home, or nowhere.
+
+    `reason` tells why it was rejected.
+    """
+
+    at_us: int
+    job: str
+    attempt: int
+    end: AwayEnd
+    is_last: bool
+    reason: str | None = None
+
+
+@event("room_held", since=6, subject="job", group=Group.FOREIGN, decisive=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomHeld:
+    """Room is held for an attempt of a peer's job: the start of the instance that stands for it follows.
+
+    It was promised nothing, counts in no class, and goes when its time is over, or when an on-demand start needs it.
+    """
+
+    at_us: int
+    peer: str
+    job: str
+    attempt: int
+    instance_id: str
+    flavor: str
+    count: int
+    lifetime_us: int
+    until_us: int = field(metadata={"description": "Until then the attempt may be awarded."})
+    ends_us: int = field(metadata=_ENDS)
+    eviction_probability: float | None = None
+
+
+@event("foreign_job_admitted", since=6, subject="job", group=Group.FOREIGN, decisive=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignJobAdmitted:
+    """An attempt was awarded in time. Its held room is given up, and the start of its instance follows."""
+
+    at_us: int
+    peer: str
+    job: str
+    attempt: int
+    instance_id: str
+
+
+@event("foreign_job_ended", since=6, subject="job", group=Group.FOREIGN, decisive=False, urgent=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignJobEnded:
+    """An attempt of a peer's job is over, or never began. This word is kept for good.
+
+    One that finished or was preempted is told by the end of its instance alone. `reason` tells why it was refused.
+    """
+
+    at_us: int
+    peer: str
+    job: str
+    attempt: int
+    word: Word
+    reason: str | None = None
+
+
+JobEvent = JobRequested | JobAdmitted | JobOffered | JobDeclined | JobAwarded | JobCancelled | JobEnded
+ForeignEvent = RoomHeld | ForeignJobAdmitted | ForeignJobEnded

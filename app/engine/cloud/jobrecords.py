@@ -1,0 +1,52 @@
+"""The records of jobs: at the cloud that they were submitted to, and at a host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from app.domain.events import JobRequested, RoomHeld
+from app.domain.jobs import Word
+from app.engine.jobs.originside import JobAway
+
+
+class Try(NamedTuple):
+    """An attempt to run a job at a peer. `outcome`: how it ended, or why it came to nothing."""
+
+    number: int
+    peer: str
+    offered_us: int
+    awarded_us: int | None = None
+    reclaim_us: int | None = None
+    ended_us: int | None = None
+    outcome: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job at its origin. `left`: how many of its instances run here; `away`: what became of it at other clouds."""
+
+    asked: JobRequested
+    away: JobAway
+    tries: tuple[Try, ...] = ()
+    left: int = 0
+    is_native: bool = False
+    ended_us: int | None = None
+    reason: str | None = None
+
+    def instance_ids(self) -> tuple[str, ...]:
+        """Return the ids of its instances, if it runs here."""
+        count = self.asked.count if self.is_native else 0
+        return tuple(f"{self.asked.job}.{number}" for number in range(1, count + 1))
+
+
+class HostedRecord(NamedTuple):
+    """The knowledge of a host on an attempt of a peer's job; `held` is the room that it held, if it did."""
+
+    peer: str
+    job: str
+    attempt: int
+    word: Word
+    until_us: int
+    ends_us: int
+    held: RoomHeld | None

@@ -1,0 +1,65 @@
+"""Handlers for jobs."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.domain.values import Role
+from app.federation.submitting import JobBoard
+from app.federation.wire import JobBody, attempt_answer, job_answer
+from app.platform.http.auth import caller_of
+from app.platform.http.bodies import read_body, read_query
+from app.platform.http.page_forms import PageQuery, next_link, page_after
+from app.platform.http.reached import reached
+from app.platform.http.respond import respond
+from app.scheduling.wire.nodes import AtQuery
+from tenure_client.forms.jobs import AttemptsAnswer, JobsAnswer
+
+
+async def submit_job(request: Request) -> Response:
+    """Decide a job: all its instances start on demand, or none. A rejection is a decision too, and answered 201.
+
+    Repeating the request shows the job as it is now; the same id with another body is a conflict.
+    """
+    body, cloud = await read_body(request, JobBody), request.path_params["cloud"]
+    asked = body.asked(_owner(request), ())
+    job = await reached(request, JobBoard).submit(cloud, asked, body.at_us)
+    return respond(job_answer(cloud, job), 201, {"Location": f"/v1/clouds/{cloud}/jobs/{body.id}"})
+
+
+async def list_jobs(request: Request) -> Response:
+    """List the cloud's jobs in the order of their submission."""
+    query, cloud = read_query(request, PageQuery), request.path_params["cloud"]
+    jobs = await reached(request, JobBoard).all(cloud)
+    page, marker = page_after(jobs, query.marker, query.limit, lambda job: job.asked.job)
+    return respond(JobsAnswer(jobs=[job_answer(cloud, job) for job in page], links=next_link(request, marker)))
+
+
+async def show_job(request: Request) -> Response:
+    """Show a job: where it runs, or how it ended."""
+    path = request.path_params
+    return respond(job_answer(path["cloud"], await reached(request, JobBoard).show(path["cloud"], path["job"])))
+
+
+async def list_attempts(request: Request) -> Response:
+    """List the attempts to run a job at other clouds, in their order."""
+    path = request.path_params
+    job = await reached(request, JobBoard).show(path["cloud"], path["job"])
+    return respond(AttemptsAnswer(attempts=[*map(attempt_answer, job.tries)], links=[]))
+
+
+async def cancel_job(request: Request) -> Response:
+    """Stop all instances of a job. Nothing happens if it has ended.
+
+    A job that runs at a peer has ended once the peer says so, or with its lease.
+    """
+    path, query = request.path_params, read_query(request, AtQuery)
+    await reached(request, JobBoard).cancel(path["cloud"], path["job"], _owner(request), query.at_us)
+    return Response(status_code=204)
+
+
+def _owner(request: Request) -> str | None:
+    """Return the prefix of the ids that the caller may name, its token's name up to the first dot; None: any id."""
+    caller = caller_of(request)
+    return None if caller.role == Role.ADMIN else caller.name.partition(".")[0]

@@ -1,0 +1,144 @@
+"""Jobs over HTTP: submitted, repeated, refused, cancelled; told by log, client, command and audit."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import httpx2
+import pytest
+from api_service import TOKEN, Service
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.domain.events.wire import of_wire
+from app.engine.cloud import Cloud
+from app.workbench.audit import audit
+from app.workbench.logcsv import LogWriter, read_rows
+from app.workbench.whatif import count_log
+from tenure_client import TenureClient
+
+PATH = "/v1/clouds/jobs"
+HOUR = 3600
+
+
+def post(client: httpx2.Client, path: str, body: dict[str, Any], status: int = 201) -> Any:
+    answer = client.post(path, json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def job(name: str, count: int, **more: Any) -> dict[str, Any]:
+    return {"id": name, "flavor": "c1", "count": count, "lifetime_s": HOUR} | more
+
+
+@pytest.fixture(scope="module")
+def client(service: Service) -> httpx2.Client:
+    client = service.client
+    post(client, "/v1/clouds", {"name": "jobs", "policy": {"guarantee": "none"}})
+    for node in ("a", "b"):
+        post(client, f"{PATH}/nodes", {"name": node, "cores": 2})
+    post(client, f"{PATH}/flavors", {"name": "c1", "cores": 1})
+    post(client, f"{PATH}/instances", {"id": "s1", "market": "spot", "flavor": "c1", "lifetime_s": HOUR})
+    return client
+
+
+def events(client: httpx2.Client) -> list[dict[str, Any]]:
+    return client.get(f"{PATH}/events", params={"limit": 1000}).json()["events"]
+
+
+def test_a_job_runs_whole_or_not(client: httpx2.Client) -> None:
+    shown = post(client, f"{PATH}/jobs", job("wide", 5))
+    assert (shown["status"], shown["end"], shown["reason"], shown["where"]) == (
+        "ended",
+        "rejected",
+        "no_capacity",
+        None,
+    )
+    assert client.get(f"{PATH}/instances/wide.1").status_code == 404
+    shown = post(client, f"{PATH}/jobs", job("four", 4))
+    assert (shown["status"], shown["where"], shown["running"]) == ("running", "here", 4)
+    assert [client.get(f"{PATH}/instances/{one}").json()["status"] for one in shown["instances"]] == ["running"] * 4
+    assert client.get(f"{PATH}/instances/s1").json()["status"] == "evicted"
+    last = events(client)[-1]["seq"]
+    assert post(client, f"{PATH}/jobs", job("four", 4)) == shown, "a repeated request changes nothing"
+    assert events(client)[-1]["seq"] == last
+    refused = post(client, f"{PATH}/jobs", job("four", 3), 409)
+    assert refused["errors"][0]["code"] == "preemptible.job.conflict"
+    assert [one["id"] for one in client.get(f"{PATH}/jobs").json()["jobs"]] == ["wide", "four"]
+    page = client.get(f"{PATH}/jobs", params={"limit": 1}).json()
+    assert [one["id"] for one in client.get(page["links"][0]["href"]).json()["jobs"]] == ["four"]
+
+
+def test_a_cancelled_job_stops(client: httpx2.Client) -> None:
+    for _ in range(2):
+        assert client.delete(f"{PATH}/jobs/four").status_code == 204
+    shown = client.get(f"{PATH}/jobs/four").json()
+    assert (shown["end"], shown["running"], shown["cancelled"]) == ("cancelled", 0, True)
+    assert client.get(f"{PATH}/instances/four.2").json()["status"] == "stopped"
+    assert client.get(f"{PATH}/jobs/nobody").json()["errors"][0]["code"] == "preemptible.job.not_found"
+    assert client.get(f"{PATH}/jobs/four/attempts").json() == {"attempts": [], "links": []}
+
+
+def test_the_id_of_an_instance_is_used_once(client: httpx2.Client) -> None:
+    post(client, f"{PATH}/instances", {"id": "used.2", "market": "on_demand", "flavor": "c1"})
+    assert client.delete(f"{PATH}/instances/used.2").status_code == 204
+    before = events(client)[-1]["seq"]
+    refused = post(client, f"{PATH}/jobs", job("used", 2), 409)
+    assert refused["errors"][0]["code"] == "preemptible.instance.conflict"
+    assert events(client)[-1]["seq"] == before
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"count": 0}, {"count": 257}, {"lifetime_s": 0}, {"federate": "perhaps"}, {"id": "j" * 121}, {"more": 1}],
+)
+def test_a_job_that_cannot_be_is_refused(client: httpx2.Client, wrong: dict[str, Any]) -> None:
+    before = events(client)[-1]["seq"]
+    post(client, f"{PATH}/jobs", job("wrong", 1) | wrong, 400)
+    assert post(client, f"{PATH}/jobs", job("wrong", 1, flavor="none"), 404)
+    assert events(client)[-1]["seq"] == before
+
+
+def test_client_and_command(service: Service, client: httpx2.Client) -> None:
+    options = ["--url", service.url, "--token", TOKEN, "--cloud", "jobs"]
+    run = CliRunner().invoke(app, ["job", "submit", *options, "told", "--flavor", "c1", "--count", "2", "--for", "2h"])
+    assert (run.exit_code, "2 of 2" in run.output) == (0, True), run.output
+    with TenureClient(service.url, TOKEN) as tenure:
+        found = tenure.job("jobs", "told")
+        assert (found.status, found.lifetime_s) == ("running", 2 * HOUR)
+        assert [one.id for one in tenure.jobs("jobs")][-1] == "told"
+        assert tenure.attempts("jobs", "told").attempts == []
+    run = CliRunner().invoke(app, ["job", "submit", *options, "big", "--flavor", "c1", "--count", "9", "--for", "2h"])
+    assert (run.exit_code, "no capacity" in run.output) == (1, True), run.output
+    listed = CliRunner().invoke(app, ["job", "list", *options, "--json"])
+    assert [one["id"] for one in json.loads(listed.output)["jobs"]][-2:] == ["told", "big"]
+    assert CliRunner().invoke(app, ["job", "cancel", *options, "told"]).exit_code == 0
+    shown = json.loads(CliRunner().invoke(app, ["job", "show", *options, "told", "--json"]).output)
+    assert (shown["end"], shown["attempts"]) == ("cancelled", [])
+
+
+def test_without_peers_nobody_is_asked(client: httpx2.Client) -> None:
+    shown = post(client, f"{PATH}/jobs", job("away", 1, federate="only"))
+    assert (shown["end"], shown["reason"]) == ("rejected", "no_peers")
+
+
+def test_the_log_says_it_all(client: httpx2.Client) -> None:
+    """The log folds, and its CSV is read back and passes the audit; each half of a job in it does not."""
+    recorded = [of_wire(one) for one in events(client)]
+    cloud, file = Cloud(), io.StringIO()
+    cloud.apply_recorded(recorded)
+    writer = LogWriter(file)
+    for item in recorded:
+        writer.write(item)
+    file.seek(0)
+    rows = [row for _, row in read_rows(file, "log")]
+    assert audit(rows, []).finding is None
+    assert count_log(recorded).tally is not None
+    (third,) = [at for at, row in enumerate(rows) if row.instance_id == "four.3" and row.kind == "instance_started"]
+    (stop,) = [at for at, row in enumerate(rows) if row.instance_id == "four.3" and row.kind == "instance_stopped"]
+    without = [row for at, row in enumerate(rows) if at not in {third, stop}]
+    dense = [row._replace(seq=seq) for seq, row in enumerate(without, 1)]
+    found = audit(dense, []).finding
+    assert found is not None
