@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from api_service import Service
 from jsonschema import Draft202012Validator
+from test_plans import compile_the_planner
 
 from app.platform.http.openapi import PLACES
 from app.processes.endpoints import ENDPOINTS
@@ -56,6 +57,8 @@ def answers(service: Service, document: dict[str, Any]) -> dict[str, httpx2.Resp
             run_spot(service.client, "i-drill")
         if name == "list_venues":
             service.import_prices("aws-east", recent_prices())
+        if name == "make_plan":
+            compile_the_planner()
         if name == "quote_extension":
             run_spot(service.client, "i-spot")
         found[name] = ask(service.client, *operations[name])
