@@ -27,6 +27,7 @@ from app.managing.checkpointing.placing import launcher_of
 from app.managing.declared import Declared, read_cluster
 from app.managing.manager import BatchCluster, Manager, ManagerRuns
 from app.managing.programs import INSTALL, missing_programs
+from app.managing.reporting import Reporter
 from tenure_client import TenureClient
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The cluster file, TOML.")]
@@ -35,6 +36,7 @@ Follow = Annotated[bool, typer.Option("--follow", help="Go on with what comes, u
 Standby = Annotated[bool, typer.Option("--standby", help="If another manager runs, take over when it is gone.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing.")]
 _FOLLOW_S = 0.5
+_REPORT_S = 10.0
 _ONE = "example.toml"
 
 
@@ -107,8 +109,21 @@ def run(*, file: File, url: Url = LOCAL, token: Token = None, standby: Standby =
         cluster.create()
         print_text(Text(f"managing {cluster.wanted.name}"))
         STDOUT.file.flush()
-        with suppress(KeyboardInterrupt):
-            Manager(cluster, Declared(file, cluster.wanted, cluster.events)).run(over.is_set)
+        declared = Declared(file, cluster.wanted, cluster.events)
+        with suppress(KeyboardInterrupt), _reporting(cluster, url, token) as reporter:
+            Manager(cluster, declared, reporter.looked).run(over.is_set)
+
+
+@contextmanager
+def _reporting(cluster: BatchCluster, url: str, token: str | None) -> Iterator[Reporter]:
+    """Report what the manager does to the service."""
+    with TenureClient(url, token, retry_s=0, timeout_s=_REPORT_S) as client:
+        reporter = Reporter(lambda: cluster.wanted, cluster.events, client)
+        reporter.start()
+        try:
+            yield reporter
+        finally:
+            reporter.close()
 
 
 def status(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:

@@ -59,6 +59,10 @@ class VenueNotFound(NotFound):
     """No venue of that name."""
 
 
+class ClusterNotFound(NotFound):
+    """No cluster of that name."""
+
+
 class PlanNotFound(NotFound):
     """No plan of that id."""
 
@@ -187,6 +191,10 @@ class TooManyQuotas(Conflict):
     """The largest number of owners of the cloud have quotas of their own."""
 
 
+class TooManyClusters(Conflict):
+    """The service keeps the largest number of clusters allowed; delete some."""
+
+
 class TooManyNodes(Conflict):
     """The cloud has the largest number of nodes allowed."""
 
@@ -261,6 +269,10 @@ class ProbabilityUnexpected(Invalid):
 
 class GroupOnDemand(Invalid):
     """Only spot instances are placed in groups: an on-demand start has a count of 1."""
+
+
+class AdviceTermsInvalid(Invalid):
+    """The times of the job's checkpoints make no sense together, or for the instance."""
 
 
 class PolicyInvalid(Invalid):

@@ -25,7 +25,9 @@ from app.managing.events import Events
 from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
 from app.managing.slurm import QueuedJob, Slurm
+from app.managing.telling import Telling
 from tenure_client import ClientError, TenureClient
+from tenure_client.forms.instances import StartAnswer
 
 ROUND_S = 1.0
 MOST_RELEASES = 3
@@ -86,8 +88,11 @@ class BatchCluster:
 class Manager:
     """Keeps a cluster as its file wants it."""
 
-    def __init__(self, cluster: BatchCluster, declared: Declared) -> None:
-        self._cluster, self._declared = cluster, declared
+    def __init__(
+        self, cluster: BatchCluster, declared: Declared, looked: Callable[[float, int], None] | None = None
+    ) -> None:
+        self._cluster, self._declared, self._looked = cluster, declared, looked
+        self._telling = Telling(cluster.slurm, cluster.events)
         self._idle_since_s: dict[str, float] = {}
         self._not_before_s: dict[str, float] = {}
         self._releases: dict[str, int] = {}
@@ -120,11 +125,14 @@ class Manager:
 
     def round(self) -> None:
         """Look, decide, act. An action that fails is told; the next round decides anew."""
+        began_s = time.monotonic()
         self._cluster.wanted = self._declared.now()
         view = self._seen()
         if view is None:
             return
         self._act(decide(self._cluster.wanted, view))
+        if self._looked is not None:
+            self._looked(time.monotonic() - began_s, len(view.machines - view.instances.keys()))
         try:
             self._asking.as_advised(view, self._jobs)
             self._keeper.look(view, self._jobs)
@@ -173,6 +181,7 @@ class Manager:
         if dead := machines.keys() - alive:
             self._bury(dead)
         self._jobs = jobs
+        self._telling.look(nodes, jobs)
         waiting = [seen for job in jobs if (seen := _waiting(job)) is not None]
         return View(
             instances, alive, self._with_idle(nodes), waiting, self._refusing(), _free_in_s(jobs), _saving_s(jobs)
@@ -221,11 +230,11 @@ class Manager:
             node = self._cluster.buyer.new_node(pool)
             try:
                 answer = self._cluster.buyer.start(node, pool, action.lifetime_s)
-                why, is_bought = str(answer.reason), answer.accepted
+                why, is_bought = _refusal(answer), answer.accepted
             except ClientError as error:
                 why, is_bought = str(error), False
             if is_bought:
-                self._cluster.events.write("node_bought", node=node, why=action.why)
+                self._cluster.events.write("node_bought", node=node, why=action.why, cloud=pool.cloud)
                 self._make(action._replace(name=node))
                 return
             self._not_before_s[name] = time.monotonic() + self._cluster.wanted.scale.retry_s
@@ -279,6 +288,17 @@ class Manager:
             self._releases[action.name] = done + 1
             self._cluster.slurm.release(action.name)
             self._cluster.events.write("job_released", job=action.name, why=action.why)
+
+
+def _refusal(answer: StartAnswer) -> str:
+    """Return why a start was refused, and what would have been accepted."""
+    other = answer.acceptable
+    if other is None:
+        return str(answer.reason)
+    ways = [f"a lifetime of {other.lifetime_s:g} s"] if other.lifetime_s else []
+    if other.eviction_probability is not None:
+        ways.append(f"an eviction probability of {other.eviction_probability:g}")
+    return f"{answer.reason}; acceptable: {' or '.join(ways) or 'nothing'}"
 
 
 def _free_in_s(jobs: Iterable[QueuedJob]) -> dict[str, float]:

@@ -174,6 +174,14 @@ class Slurm:
         pools = tuple(pool.name for pool in self._wanted.pools)
         return [_job(line, pools) for line in lines if line.count("|") >= form.count("|")]
 
+    def end_of(self, job: str) -> str:
+        """Return Slurm's word for how a job ended; `unknown` if it has forgotten the job."""
+        try:
+            words = self._ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").split()
+        except ProgramFailed:
+            words = []
+        return words[0].lower() if words else "unknown"
+
     def drain(self, node: str, why: str) -> None:
         """Let a node take no more jobs."""
         self._ask("scontrol", "update", f"nodename={node}", "state=drain", f"reason={why}")

@@ -9,8 +9,9 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from app.clusters import pages as batch_clusters
 from app.explaining import pages as decisions
-from app.following.pages import follow_all, follow_cloud
+from app.following.pages import follow_all, follow_cloud, followed
 from app.forecasts.pages import curves, promise, quotes
 from app.identity import pages as signing
 from app.observing.pages import cloud, clouds, epochs, owners
@@ -61,6 +62,9 @@ def _routes() -> list[BaseRoute]:
         Route(f"{_CLOUD}/instances/{{instance}}", guarded(decisions.explain)),
         Route("/ui/venues", guarded(venues.show_all)),
         Route("/ui/venues/{venue}", guarded(venues.show)),
+        Route("/ui/clusters", guarded(batch_clusters.show_all)),
+        Route("/ui/clusters/{cluster}", guarded(batch_clusters.show)),
+        Route("/ui/clusters/{cluster}/live", guarded(followed(batch_clusters.look))),
         Route("/ui/venues/{venue}/reliability", guarded(plans.show_reliability)),
         Route("/ui/plans", guarded(plans.show_all)),
         Route("/ui/plans/{plan}", guarded(plans.show)),

@@ -12,6 +12,10 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from app.clusters.costing import ClusterCosts
+from app.clusters.foreseeing import Foreseeing
+from app.clusters.keeping import ClusterKeeper
+from app.clusters.store.clusters import ClusterStore
 from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events.formats import LOG_FORMAT
 from app.engine.cloud import warm_up
@@ -209,8 +213,9 @@ async def open_services(
                     VenueKeeper(prices, seen, clock.now_us),
                 )
                 plans = Plans(PlanStore(database), PlanPlaces(venues[0], scheduler, reads[1]), clock.now_us)
-                board = JobBoard(scheduler)
-                others = observing, tokens, feed, webhooks, page_watch, history, *venues, plans, board
+                clusters = ClusterKeeper(ClusterStore(database), clouds, clock.now_us), Foreseeing(scheduler, reads[1])
+                board, costs = JobBoard(scheduler), ClusterCosts(clouds, log, scheduler)
+                others = observing, tokens, feed, webhooks, page_watch, history, costs, *venues, plans, board, *clusters
                 yield Services(clock, scheduler, health, explaining, *reads, *others)
         finally:
             await scheduler.close()

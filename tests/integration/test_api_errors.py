@@ -809,6 +809,7 @@ def test_every_error_of_the_table_is_provoked_here() -> None:
             "test_waiting_for_tables.py",
             "test_calibrated.py",
             "test_venues.py",
+            "test_clusters.py",
             "test_plans.py",
             "test_keystone_away.py",
         )

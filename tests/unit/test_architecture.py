@@ -103,7 +103,7 @@ FLOOR_MAY = {
         {"rules", "service", "pages"},
         _SERVING - {"store"},
     ),
-    "metrics": May({"domain"}, {"telemetry"}, {"service", "metrics"}, {"service"}),
+    "metrics": May({"domain"}, {"telemetry"}, {"rules", "service", "metrics"}, {"rules", "service"}),
 }
 """The floors of a capability, by the name of a file or folder in it; any other name is of the floor `service`."""
 GIVEN_TO_ALL = {"app.engine.cloud", "app.forecast.table", "app.forecast.survival"}

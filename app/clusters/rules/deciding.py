@@ -18,6 +18,8 @@ KILL_MARGIN_S = 3.0
 """A node under notice is given back so long before its deadline, whatever runs on it."""
 EXTEND_S = 120.0
 """A busy node asks for a longer lifetime when so little of it is left."""
+NO_INSTANCE = "no instance runs for it"
+"""The reason for which an orphan is destroyed: a machine or a node that nobody pays for any more."""
 
 LEASE_MARGIN_S = 10.0
 """Jobs that save themselves are asked to so long, and the time that saving takes, before their lease ends."""
@@ -123,7 +125,7 @@ def mended(wanted: ClusterWanted, view: View) -> Iterator[Action]:
     for name in sorted(view.instances.keys() | view.machines | view.nodes.keys()):
         instance = view.instances.get(name)
         if instance is None:
-            yield from _cleared(view, name, "no instance runs for it")
+            yield from _cleared(view, name, NO_INSTANCE)
         elif instance.notice_s is not None:
             yield from _noticed(view, name, instance.notice_s)
         else:

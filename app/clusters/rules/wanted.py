@@ -21,6 +21,7 @@ _BLOCK = re.compile(r"block:[1-9][0-9]{0,5}", re.ASCII)
 _DAY_S = 86_400
 LONGEST_S = 366 * _DAY_S
 _SMALLEST_SUBNET = 24
+_DEAREST = 1_000_000
 POLICIES = ("auto", "notice", "hazard", "young", "none")
 DRIVERS = ("criu", "signal", "none")
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
@@ -30,6 +31,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "float | None": ((float, int), "number"),
     "int | None": ((int,), "number"),
     "int | str": ((int, str), "number or text"),
+    "float": ((float, int), "number"),
 }
 T = TypeVar("T")
 
@@ -39,7 +41,8 @@ class PoolWanted:
     """Nodes of one kind, and the Slurm partition of the same name.
 
     lifetime_s: asked for with each spot start, unless its job may run longer. min_lease_s: if that is not promised, a
-    start takes the longest lifetime that is, but at least this; None: it takes all or nothing.
+    start takes the longest lifetime that is, but at least this; None: it takes all or nothing. Prices are of a node
+    and an hour; on_demand_price_per_hour: of the same machine on demand, None: not known.
     """
 
     name: str
@@ -50,6 +53,8 @@ class PoolWanted:
     lifetime_s: int = 3600
     min_lease_s: int | None = None
     eviction_probability: float | None = None
+    price_per_hour: float = 0.0
+    on_demand_price_per_hour: float | None = None
 
     def check(self) -> None:
         """Raise InputError if a value makes no sense."""
@@ -69,6 +74,8 @@ class PoolWanted:
             chance is None or (0.0 < chance < 1.0 and self.market == "spot"),
             f"pool {self.name!r}: eviction_probability is for spot, and between 0 and 1",
         )
+        for price in (self.price_per_hour, self.on_demand_price_per_hour or 0.0):
+            _check(0.0 <= price <= _DEAREST, f"pool {self.name!r}: a price is not from 0 to {_DEAREST:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

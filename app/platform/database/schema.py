@@ -36,6 +36,7 @@ metadata = MetaData(
 )
 
 _NOW = text("now()")
+_MADE = ("created_at", "changed_at")
 _STARTS = text("kind IN ('instance_started', 'instance_rejected')")
 _POLICIES = text("kind IN ('cloud_created', 'policy_changed')")
 _ENDS = text("kind IN ('instance_stopped', 'instance_evicted')")
@@ -242,13 +243,11 @@ venue = Table(
     Column("id", Integer, Identity(always=True), primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("currency", Text, nullable=False),
-    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
-    Column("changed_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    *(Column(name, DateTime(timezone=True), nullable=False, server_default=_NOW) for name in _MADE),
     Column("version", BigInteger, nullable=False, server_default="0"),
     Column("pool_count", Integer, nullable=False, server_default="0"),
     Column("price_count", BigInteger, nullable=False, server_default="0"),
-    Column("first_us", BigInteger),
-    Column("last_us", BigInteger),
+    *(Column(name, BigInteger) for name in ("first_us", "last_us")),
     Column("revoked_by", Text, nullable=False, server_default="price"),
     Column("observed_us", BigInteger),
 )
@@ -321,6 +320,31 @@ price_gap = Table(
     Column("from_us", BigInteger, primary_key=True, autoincrement=False),
     Column("to_us", BigInteger, nullable=False),
 )
+
+cluster = Table(
+    "cluster",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("spec", JSONB, nullable=False),
+    Column("version", Integer, nullable=False, server_default="1"),
+    *(Column(name, DateTime(timezone=True), nullable=False, server_default=_NOW) for name in _MADE),
+    Column("last_seq", BigInteger, nullable=False, server_default="0"),
+    Column("reported_at", DateTime(timezone=True)),
+    Column("loop_s", Double),
+    Column("orphan_count", Integer),
+)
+
+cluster_event = Table(
+    "cluster_event",
+    metadata,
+    Column("cluster_id", Integer, ForeignKey("cluster.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("at_us", BigInteger, nullable=False),
+    *(Column(name, Text, nullable=False) for name in ("kind", "key")),
+    Column("facts", JSONB, nullable=False),
+)
+Index("cluster_event_key", cluster_event.c.cluster_id, cluster_event.c.key, unique=True)
 
 # What a provider tells of machines that it took back. The region as a zone stands for all of its zones.
 provider_rate = Table(

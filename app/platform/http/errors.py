@@ -165,6 +165,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.OwnerNotFound: Problem(404, "preemptible.owner.not_found", "No such owner"),
     errors.WebhookNotFound: Problem(404, "preemptible.webhook.not_found", "No such webhook"),
     errors.VenueNotFound: Problem(404, "preemptible.venue.not_found", "No such venue"),
+    errors.ClusterNotFound: Problem(404, "preemptible.cluster.not_found", "No such cluster"),
     errors.PlanNotFound: Problem(404, "preemptible.plan.not_found", "No such plan"),
     errors.PlannedJobNotFound: Problem(404, "preemptible.plan.job_not_found", "No such job in the plan"),
     errors.HandoverNotFound: Problem(404, "preemptible.handover.not_found", "No such eviction"),
@@ -203,6 +204,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
     ),
     errors.TooManyEvictions: Problem(409, "preemptible.eviction.too_many", "Too many evictions"),
     errors.TooManyQuotas: Problem(409, "preemptible.quota.too_many", "As many owners have quotas as may"),
+    errors.TooManyClusters: Problem(
+        409, "preemptible.cluster.too_many", "The service keeps as many clusters as it may"
+    ),
     errors.TooManyNodes: Problem(409, "preemptible.node.too_many", "The cloud has as many nodes as it may"),
     errors.TooManyFlavors: Problem(409, "preemptible.flavor.too_many", "The cloud has as many flavors as it may"),
     errors.FormatNotInForce: Problem(409, "preemptible.log.format_not_in_force", "The upgrade is not finished"),
@@ -224,6 +228,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
         400, "preemptible.eviction_probability.unexpected", "An on-demand start has no eviction probability"
     ),
     errors.GroupOnDemand: Problem(400, "preemptible.group.on_demand", "Only spot instances are placed in groups"),
+    errors.AdviceTermsInvalid: Problem(
+        400, "preemptible.checkpoint_advice.terms_invalid", "The times of the checkpoints make no sense"
+    ),
     errors.PolicyInvalid: Problem(400, "preemptible.policy.invalid", "The policy contradicts itself"),
     errors.TimeRangeInvalid: Problem(
         400, "preemptible.time.range_invalid", "The end of the time is not after its begin"

@@ -56,6 +56,10 @@ DESCRIPTION: dict[str, Any] = {
         {"name": Chapter.EVENTS, "description": "The ordered, durable record of everything that changed or was asked."},
         {"name": Chapter.TOKENS, "description": "Who may call: named tokens with a role, for one cloud or for all."},
         {"name": Chapter.WEBHOOKS, "description": "Receivers that the log's events are sent to."},
+        {
+            "name": Chapter.CLUSTERS,
+            "description": "Batch clusters whose nodes are bought at clouds, as their managers tell of them.",
+        },
         {"name": Chapter.SERVICE, "description": "The service itself; a token is needed for its metrics alone."},
     ],
     "openapi_url": None,
@@ -85,6 +89,7 @@ PLACES: dict[str, tuple[str, type[Exception]]] = {
     "handover": ("i-drill", errors.HandoverNotFound),
     "job": ("job-1", errors.JobNotFound),
     "venue": ("aws-east", errors.VenueNotFound),
+    "cluster": ("lab", errors.ClusterNotFound),
     "plan": ("nightly-1", errors.PlanNotFound),
 }
 """The places in paths: an example, and the error where nothing has that name."""
