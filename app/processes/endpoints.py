@@ -21,7 +21,7 @@ from app.observing.http import metrics, service
 from app.platform.http import errors as api_errors
 from app.platform.http.page_forms import NumberedPageQuery, PageQuery
 from app.platform.http.serving import Served
-from app.processes.job_endpoints import JOBS
+from app.processes.job_endpoints import JOBS, PEERS
 from app.processes.venue_endpoints import VENUES
 from app.scheduling.http import clouds, instances, nodes, owners
 from app.scheduling.wire import clouds as cloud_wire
@@ -355,6 +355,7 @@ ENDPOINTS = (
         example={"seqs": [7]},
     ),
     *JOBS,
+    *PEERS,
     *VENUES,
     Served(
         endpoints.CREATE_TOKEN,

@@ -201,7 +201,10 @@ class Jobs:
 
     def _evict(self, event: InstanceEvicted) -> Undo | None:
         key = self.foreign.get(event.instance_id)
-        return None if key is None else self._over(key, Word.PREEMPTED, [event.instance_id])
+        if key is None:
+            return None
+        word = Word.PREEMPTED if self.host.word_on(key) is Word.RUNNING else Word.EXPIRED
+        return self._over(key, word, [event.instance_id])
 
     def _over(self, key: AttemptKey, word: Word, named: list[str]) -> Undo:
         for one in named:

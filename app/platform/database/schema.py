@@ -160,6 +160,19 @@ token = Table(
 )
 Index("token_one_name", token.c.name, unique=True, postgresql_where=text("revoked_at IS NULL"))
 
+peer = Table(
+    "peer",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("url", Text, nullable=False),
+    Column("cloud", Text, nullable=False),
+    Column("secret", Text, nullable=False),
+    Column("paused_because", Text),
+    Column("quota", JSONB, nullable=False, server_default="{}"),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+)
+
 webhook = Table(
     "webhook",
     metadata,

@@ -83,6 +83,9 @@ PLACES: dict[str, tuple[str, type[Exception]]] = {
     "webhook": ("1", errors.WebhookNotFound),
     "owner": ("controller", errors.OwnerNotFound),
     "handover": ("i-drill", errors.HandoverNotFound),
+    "peer": ("north-b", errors.PeerNotFound),
+    "offer": ("job-1", errors.OfferNotFound),
+    "attempt": ("1", errors.OfferNotFound),
     "job": ("job-1", errors.JobNotFound),
     "venue": ("aws-east", errors.VenueNotFound),
 }

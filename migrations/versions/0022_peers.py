@@ -1,0 +1,38 @@
+"""Peers: other clouds that jobs are offered to, and that may offer jobs here."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0022"
+down_revision = "0018"
+branch_labels = None
+depends_on = None
+
+_STATEMENTS = (
+    # It is left where a dump of the schema before was put back over this one.
+    "DROP TABLE IF EXISTS peer",
+    """
+    CREATE TABLE peer (
+        id integer GENERATED ALWAYS AS IDENTITY CONSTRAINT peer_pkey PRIMARY KEY,
+        name text NOT NULL CONSTRAINT peer_name_key UNIQUE,
+        url text NOT NULL,
+        cloud text NOT NULL,
+        secret text NOT NULL,
+        paused_because text,
+        quota jsonb NOT NULL DEFAULT '{}',
+        created_at timestamptz NOT NULL DEFAULT now()
+    )
+    """,
+)
+
+
+def upgrade() -> None:
+    """Create the table."""
+    for statement in _STATEMENTS:
+        op.execute(statement)
+
+
+def downgrade() -> None:
+    """Drop the table. Peers are entered again from what their operators keep."""
+    op.execute("DROP TABLE peer")
