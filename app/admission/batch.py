@@ -15,7 +15,7 @@ from app.admission.extend import (
 )
 from app.admission.limits import MOST_RUNNING, is_class_too_many, is_full
 from app.admission.looks import looks_before
-from app.admission.moments import is_ahead, is_external, time_of, time_of_change
+from app.admission.moments import check_clock, is_ahead, is_external, time_of, time_of_change
 from app.admission.move import check_runs, decide_move, is_there
 from app.admission.plain import is_plain_start, runs_alone
 from app.admission.quote import Quotes
@@ -312,6 +312,7 @@ def _decide(
     if isinstance(step, MoveRequest):
         check_runs(cloud, step, ran=step.instance_id in batch.known or step.instance_id in batch.ended)
         if is_there(cloud, step):
+            check_clock(cloud, step.at_us)
             return Moved(step.instance_id, step.node, None), ()
         return None, decide_move(cloud, step, time_of(cloud, step.at_us, server_us))
     known = batch.known

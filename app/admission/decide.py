@@ -61,7 +61,10 @@ def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
         return _decide_on_demand(cloud, request, at_us)
     decide = partial(_decide_spot, cloud, at_us=at_us, quotes=quotes)
     wanted = request.wanted
-    decision = decide(request) if wanted is None else decide_wanted(request, wanted, cloud.policy, at_us, decide)
+    explore = partial(_explore_spot, cloud, at_us=at_us, quotes=quotes)
+    decision = (
+        decide(request) if wanted is None else decide_wanted(request, wanted, cloud.policy, at_us, decide, explore)
+    )
     victims = decision.victims if isinstance(decision, InstanceStarted) else ()
     return [*_evictions(cloud, victims, at_us, EvictionReason.SPOT_START), decision]
 
@@ -117,14 +120,13 @@ def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequen
 
 
 def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> StartDecision:
-    if request.lifetime_us is None:
-        raise LifetimeMissing("a spot start must declare its lifetime")
-    check_lifetime(cloud.policy, request.lifetime_us)
-    check_probability(cloud.policy, request.eviction_probability)
-    if request.count == 1 and cloud.policy.displaces_overrunning and cloud.fitting_node(request.flavor) is None:
-        started = _decide_displacing(cloud, request, at_us, quotes)
-        if started is not None:
-            return started
+    _check_spot(cloud, request)
+    node, victims = _displaced(cloud, request, at_us)
+    if node is not None:
+        with cloud.without(victims):
+            basis, refusal = _read_basis(cloud, request, at_us, quotes)
+        if refusal is None:
+            return accepted(cloud, request, at_us, (node,), basis, victims)
     basis, refusal = _read_basis(cloud, request, at_us, quotes)
     if basis.slots == 0 and basis.quota is None:
         refusal = Rejection.NO_CAPACITY
@@ -165,16 +167,40 @@ def _admits_instead(cloud: Cloud, other: StartRequest, basis: Basis, quotes: Quo
     return refusal is None and exceeded_by(cloud, other, judged, at_us) is None
 
 
-def _decide_displacing(
-    cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None
-) -> InstanceStarted | None:
-    """Return the start in the room of overrunning instances, which are its victims; None if that cannot be."""
-    node, victims = cloud.displace(request.flavor, at_us)
-    if node is None or has_overrun(cloud, request, at_us):
-        return None
+def _explore_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> StartDecision:
+    """Return what `_decide_spot` does, but a refusal in the room of overrunning instances as one of that room.
+
+    Such a refusal tells the longest lifetime that would be accepted there. `_decide_spot` records that there is no room
+    but theirs.
+    """
+    _check_spot(cloud, request)
+    node, victims = _displaced(cloud, request, at_us)
+    if node is None:
+        return _decide_spot(cloud, request, at_us, quotes)
     with cloud.without(victims):
         basis, refusal = _read_basis(cloud, request, at_us, quotes)
-    return None if refusal is not None else accepted(cloud, request, at_us, (node,), basis, victims)
+        if refusal is not None:
+            return _refused(cloud, request, at_us, refusal, basis, quotes)
+    return accepted(cloud, request, at_us, (node,), basis, victims)
+
+
+def _displaced(cloud: Cloud, request: StartRequest, at_us: int) -> tuple[str | None, tuple[str, ...]]:
+    """Return the node where a start that fits nowhere takes the room of overrunning instances, and these.
+
+    (None, ()) if it fits, or may not, or they do not make room.
+    """
+    may = request.count == 1 and cloud.policy.displaces_overrunning
+    if not may or cloud.fitting_node(request.flavor) is not None:
+        return None, ()
+    node, victims = cloud.displace(request.flavor, at_us)
+    return (None, ()) if node is None or has_overrun(cloud, request, at_us) else (node, victims)
+
+
+def _check_spot(cloud: Cloud, request: StartRequest) -> None:
+    if request.lifetime_us is None:
+        raise LifetimeMissing("a spot start must declare its lifetime")
+    check_lifetime(cloud.policy, request.lifetime_us)
+    check_probability(cloud.policy, request.eviction_probability)
 
 
 def _read_basis(

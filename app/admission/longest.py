@@ -31,6 +31,7 @@ from app.domain.wanted import Wanted
 from app.engine.cloud import MINUTE_US, Cloud, Want
 
 Decision = TypeVar("Decision", StartDecision, ExtensionDecision)
+Judge = Callable[[StartRequest], StartDecision]
 
 SHORTEST_US = MINUTE_US
 """Nothing shorter is promised to a start that names no minimum."""
@@ -42,25 +43,25 @@ _TRIES = 4
 
 
 def decide_wanted(
-    request: StartRequest, wanted: Wanted, policy: Policy, at_us: int, decide: Callable[[StartRequest], StartDecision]
+    request: StartRequest, wanted: Wanted, policy: Policy, at_us: int, decide: Judge, explore: Judge
 ) -> StartDecision:
     """Return the decision on a start that takes what it can be promised. `decide` judges one that declares a lifetime.
 
-    It is refused if not even its minimum can be promised, and then tells what would be.
+    `explore` does too, and its refusals tell the lifetime that would do wherever the start may get room. The start is
+    refused if not even its minimum can be promised, and then tells what would be.
     """
     check_wanted(policy, wanted)
 
-    def judge(lifetime_us: int) -> StartDecision:
-        return decide(replace(request, lifetime_us=lifetime_us, wanted=None))
+    def declaring(lifetime_us: int) -> StartRequest:
+        return replace(request, lifetime_us=lifetime_us, wanted=None)
 
     shortest_us = min(SHORTEST_US, policy.longest_lifetime_us or SHORTEST_US)
     least_us = max(wanted.min_lifetime_us or shortest_us, policy.shortest_lifetime_us)
     most_us = max(_furthest_us(wanted, policy, at_us, at_us), least_us)
-    decision, limited_by = _longest(most_us, least_us, judge, _instead_of_start)
+    decision, limited_by = _longest(most_us, least_us, lambda us: explore(declaring(us)), _instead_of_start)
     if isinstance(decision, InstanceStarted):
         return replace(decision, wanted=wanted, limited_by=limited_by)
-    decision = judge(least_us)
-    return replace(decision, wanted=wanted)
+    return replace(decide(declaring(least_us)), wanted=wanted)
 
 
 def decide_look(cloud: Cloud, want: Want, at_us: int, quotes: Quotes | None) -> Event | None:

@@ -29,6 +29,17 @@ def time_of(cloud: Cloud, requested_us: int | None, server_us: int) -> int:
     return at_us
 
 
+def check_clock(cloud: Cloud, requested_us: int | None) -> None:
+    """Check that a request brings a time if the cloud's clock is external, and none if it is the system's.
+
+    Raise TimeUnexpected or TimeMissing.
+    """
+    if is_external(cloud) and requested_us is None:
+        raise TimeMissing("this cloud has an external clock: the request must carry its time")
+    if not is_external(cloud) and requested_us is not None:
+        raise TimeUnexpected("this cloud runs on the system clock: leave the time out")
+
+
 def is_ahead(cloud: Cloud, at_us: int) -> bool:
     """Return True if this time is further ahead of an external clock than one request may move it."""
     step_us = cloud.policy.clock_step_us
@@ -37,12 +48,9 @@ def is_ahead(cloud: Cloud, at_us: int) -> bool:
 
 def _any_time_of(cloud: Cloud, requested_us: int | None, server_us: int) -> int:
     """Return the time that a request means. A log's time never runs backwards, even if the server's clock does."""
-    if not is_external(cloud):
-        if requested_us is not None:
-            raise TimeUnexpected("this cloud runs on the system clock: leave the time out")
-        return cloud.present_us(server_us)
+    check_clock(cloud, requested_us)
     if requested_us is None:
-        raise TimeMissing("this cloud has an external clock: the request must carry its time")
+        return cloud.present_us(server_us)
     if requested_us < cloud.at_us:
         raise TimeBackwards(f"the cloud's time is {to_datetime(cloud.at_us).isoformat()} already")
     return requested_us

@@ -16,18 +16,20 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from app.clusters.rules.wanted import MOST_BYTES, cluster_of_toml
+from app.clusters.rules.wanted import PoolWanted
 from app.commands.connecting import connect
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import LOCAL, Json, Token, Url
 from app.commands.output import STDOUT, print_json, print_text
 from app.domain.inputs import InputError
+from app.managing.declared import Declared, read_cluster
 from app.managing.manager import BatchCluster, Manager, ManagerRuns
 from app.managing.programs import INSTALL, missing_programs
 from tenure_client import TenureClient
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The cluster file, TOML.")]
 Follow = Annotated[bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")]
+Standby = Annotated[bool, typer.Option("--standby", help="If another manager runs, take over when it is gone.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing.")]
 _FOLLOW_S = 0.5
 _ONE = "example.toml"
@@ -48,15 +50,7 @@ def _cluster(file: Path, url: str, token: str | None) -> Iterator[BatchCluster]:
 
 
 def _read(file: Path, client: TenureClient) -> BatchCluster:
-    try:
-        with file.open("rb") as opened:
-            text = opened.read(MOST_BYTES + 1).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: {error}") from None
-    try:
-        return BatchCluster(cluster_of_toml(text), client)
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from None
+    return BatchCluster(read_cluster(file), client)
 
 
 def check(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
@@ -96,19 +90,19 @@ def create(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json =
         print_text(Text(f"Slurm is up. To submit jobs:\n\n    export {exports}\n    sbatch job.sh\n"))
 
 
-def run(*, file: File, url: Url = LOCAL, token: Token = None) -> None:
+def run(*, file: File, url: Url = LOCAL, token: Token = None, standby: Standby = False) -> None:
     """Be the manager of the cluster: buy nodes for jobs that wait, give back those that idle, until Ctrl-C or SIGTERM.
 
-    The nodes and their jobs go on without it, and it finds them again. A second manager exits with 3.
+    The nodes and their jobs go on without it, and it finds them again. A second manager exits with 3, or stands by.
     """
     over = Event()
-    with _cluster(file, url, token) as cluster, cluster.managed():
+    with _cluster(file, url, token) as cluster, cluster.managed(stands_by=standby):
         signal.signal(signal.SIGTERM, lambda *_: over.set())
         cluster.create()
         print_text(Text(f"managing {cluster.wanted.name}"))
         STDOUT.file.flush()
         with suppress(KeyboardInterrupt):
-            Manager(cluster).run(over.is_set)
+            Manager(cluster, Declared(file, cluster.wanted, cluster.events)).run(over.is_set)
 
 
 def status(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
@@ -124,7 +118,10 @@ def status(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json =
         "name": cluster.wanted.name,
         "manager": has_manager,
         "slurm": answers,
+        "max_nodes": cluster.wanted.scale.max_nodes,
+        "drain": cluster.wanted.scale.drain,
         "nodes": {pool.name: sum(row["pool"] == pool.name for row in rows) for pool in cluster.wanted.pools},
+        "pools": {pool.name: _pool_facts(pool) for pool in cluster.wanted.pools},
         "jobs": dict(states),
     }
     if as_json:
@@ -132,11 +129,20 @@ def status(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json =
     else:
         words = {True: "runs", False: "does not run"}
         lines = [f"{cluster.wanted.name}: the manager {words[has_manager]}, Slurm {words[answers]}"]
-        lines += [f"{pool}: {count} node{'' if count == 1 else 's'}" for pool, count in found["nodes"].items()]
+        lines += [_pool_line(pool, found["nodes"][pool.name]) for pool in cluster.wanted.pools]
+        lines += ["drained: nothing is bought"] if cluster.wanted.scale.drain else []
         lines += [f"jobs {state}: {count}" for state, count in states.items()]
         print_text(Text("\n".join(lines)))
     if not (has_manager and answers):
         raise typer.Exit(1)
+
+
+def _pool_facts(pool: PoolWanted) -> dict[str, Any]:
+    return {"cloud": pool.cloud, "flavor": pool.flavor, "market": pool.market, "max_nodes": pool.max_nodes}
+
+
+def _pool_line(pool: PoolWanted, count: int) -> str:
+    return f"{pool.name}: {count} node{'' if count == 1 else 's'} of {pool.max_nodes}, {pool.market} in {pool.cloud}"
 
 
 def _has_manager(cluster: BatchCluster) -> bool:

@@ -1,4 +1,4 @@
-"""The commands `venue import`, `venue list` and `venue quote`, on prices in the service's database."""
+"""The commands `venue import`, `venue list`, `venue quote` and `venue remove`, on prices in the service's database."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ if TYPE_CHECKING:
     from app.processes.wiring import ImportedPrices
     from app.venues.rules.history import SilentStretch
     from app.venues.rules.pricefiles import PriceRows
+    from app.venues.rules.rates import RevokedBy
     from app.venues.rules.types import MachineType
 
 _NAME = re.compile(NAME_PATTERN)
 _NOTHING = "nothing was written"
 
 VenueName = Annotated[str, typer.Argument(metavar="NAME", help="The venue.")]
-Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Prices: CSV, AWS' price history as JSON, gzip.")]
+Files = Annotated[
+    list[Path], typer.Argument(metavar="FILE...", help="Prices: CSV, Parquet, JSON of AWS, Azure, GCP; gzip, zstd.")
+]
 Types = Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Machine types and on-demand prices.")]
 Lifetime = Annotated[str, typer.Option("--for", metavar="TIME", help="The time that a machine is to live: 6h, 2d.")]
 Probability = Annotated[float, typer.Option(help="The share of past starts that must have lived under the bid.")]
@@ -41,6 +44,13 @@ Kind = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only t
 Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="Only this zone.")]
 At = Annotated[str | None, typer.Option(metavar="TIME", show_default="now", help="Answer as of this time.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most so many pools, the cheapest.")]
+
+RevokedByOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="price|capacity", show_default="as it was; else price", help="What ends machines of this venue."
+    ),
+]
 
 _QUOTE_COLUMNS = (
     Column("pool", 9),
@@ -51,6 +61,7 @@ _QUOTE_COLUMNS = (
     Column("windows", 2, is_number=True),
     Column("cost", 8, is_number=True),
     Column("on demand", 4, is_number=True),
+    Column("source", 3),
     Column("", 8),
 )
 
@@ -62,6 +73,7 @@ def register(app: typer.Typer) -> None:
     app.command("list", epilog="Example: tenure venue list")(on_service(list_venues))
     example = "tenure venue quote aws-east --for 6h --probability 0.95"
     app.command("quote", epilog=f"Example: {example}")(on_service(quote))
+    app.command("remove", epilog="Example: tenure venue remove aws-east")(on_service(remove))
 
 
 def import_prices(
@@ -70,6 +82,7 @@ def import_prices(
     *,
     types: Types = None,
     gaps: Gaps = None,
+    revoked_by: RevokedByOption = None,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     as_json: options.Json = False,
@@ -80,15 +93,16 @@ def import_prices(
     transaction, and the same prices twice change nothing. The command works on the service's database, with the
     settings of `tenure run`, whether or not the service runs.
     """
-    if not _NAME.fullmatch(name):
-        raise InputError(f"{name!r} is not a venue's name: letters, digits, dots, dashes and underscores")
+    check_name(name)
+    if revoked_by not in {None, "price", "capacity"}:
+        raise InputError(f"--revoked-by {revoked_by!r} is neither price nor capacity")
     settings = read_settings(data_dir=data_dir, database_url=database_url)
     with interruptible(_NOTHING), waiting("reading"):
         rows, machines, known = _read(files), machine_types(types), read_gap_file(gaps)
     tell_refused(rows)
     tell_database(settings)
     with interruptible(_NOTHING), waiting("writing"):
-        done = asyncio.run(_import(settings, name, rows, machines, known))
+        done = asyncio.run(_import(settings, name, rows, (machines, known, revoked_by)))
     told = _told(rows, done)
     if as_json:
         print_json(told)
@@ -97,7 +111,14 @@ def import_prices(
         line = (
             f"{name}: {told['new']:,} new of {told['read']:,} prices, {told['repeated']:,} known, {told['refused']:,}"
         )
-        STDOUT.print(f"{line} refused; {told['pools']} pools, {span}", highlight=False, soft_wrap=True)
+        more = f"{told['other']:,} of other products, {told['rates']:,} rates"
+        STDOUT.print(f"{line} refused, {more}; {told['pools']} pools, {span}", highlight=False, soft_wrap=True)
+
+
+def check_name(name: str) -> None:
+    """Raise InputError if it cannot be the name of a venue."""
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{name!r} is not a venue's name: letters, digits, dots, dashes and underscores")
 
 
 def _read(files: list[Path]) -> PriceRows:
@@ -110,13 +131,23 @@ async def _import(
     settings: Settings,
     name: str,
     rows: PriceRows,
-    types: dict[str, MachineType],
-    gaps: list[SilentStretch],
+    more: tuple[dict[str, MachineType], list[SilentStretch], str | None],
 ) -> ImportedPrices:
     from app.processes.wiring import open_venue_imports  # noqa: PLC0415 - the service's libraries are slow to load
 
+    types, gaps, revoked_by = more
     async with open_venue_imports(settings) as imports:
-        return await imports.run(name, rows, types, gaps)
+        return await imports.run(name, rows, types, gaps, _revoked_by(rows, revoked_by))
+
+
+def _revoked_by(rows: PriceRows, told: str | None) -> RevokedBy | None:
+    """Return what revokes machines, if it is told, or known: of these providers no price ever did."""
+    from app.venues.rules.rates import RevokedBy  # noqa: PLC0415 - as above
+
+    if told is not None:
+        return RevokedBy(told)
+    names = [*rows.rows, *rows.rates]
+    return RevokedBy.CAPACITY if all(name.provider in {"azure", "gcp"} for name in names) else None
 
 
 def _told(rows: PriceRows, done: ImportedPrices) -> dict[str, Any]:
@@ -125,14 +156,23 @@ def _told(rows: PriceRows, done: ImportedPrices) -> dict[str, Any]:
         "venue": venue.name,
         "read": rows.read_count,
         "new": done.new,
-        "repeated": rows.read_count - rows.refused_count - done.new,
+        "repeated": sum(len(at_us) for at_us, _ in rows.rows.values()) - done.new,
         "refused": rows.refused_count,
+        "other": rows.other_count,
+        "rates": len(rows.rates),
         "refusals": [one._asdict() for one in rows.refused],
         "pools": venue.pool_count,
         "prices": venue.price_count,
-        "first_price_at": to_datetime(venue.first_us or 0).isoformat(),
-        "last_price_at": to_datetime(venue.last_us or 0).isoformat(),
+        "first_price_at": None if venue.first_us is None else to_datetime(venue.first_us).isoformat(),
+        "last_price_at": None if venue.last_us is None else to_datetime(venue.last_us).isoformat(),
     }
+
+
+def remove(client: TenureClient, name: VenueName) -> None:
+    """Remove a venue with its pools, prices and observations, which no other place keeps."""
+    with interruptible(f"{name!r} may or may not have been removed"):
+        client.remove_venue(name)
+    STDOUT.print(f"removed {name}", highlight=False)
 
 
 def list_venues(client: TenureClient, *, as_json: options.Json = False) -> None:
@@ -176,7 +216,7 @@ def quote(
         print_fitting(STDOUT, _QUOTE_COLUMNS, [_row(one) for one in answer.quotes], title)
         if len(answer.quotes) < answer.pool_count:
             STDERR.print(f"and {answer.pool_count - len(answer.quotes)} more pools", highlight=False)
-    if not any(one.bid is not None for one in answer.quotes):
+    if all(one.why_not is not None for one in answer.quotes):
         raise typer.Exit(1)
 
 
@@ -186,4 +226,4 @@ def _row(one: VenueQuoteAnswer) -> list[object]:
     numbers = (one.price, one.bid, one.survival, one.at_least)
     shown = ["-" if value is None else f"{value:.4g}" for value in numbers]
     costs = ["-" if value is None else f"{value:.4g}" for value in (one.cost, one.on_demand_cost)]
-    return [pool, *shown, one.windows, *costs, why]
+    return [pool, *shown, one.windows, *costs, (one.source or "-").replace("_", " "), why]

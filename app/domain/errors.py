@@ -307,6 +307,10 @@ class Overloaded(Unavailable):
     """Too many requests are waiting for this cloud's log, or for its tables."""
 
 
+class VenueBusy(Unavailable):
+    """Prices of venues are being written, and what the request changes waits for nobody. Send it again."""
+
+
 class ServiceStopping(Unavailable):
     """This process is stopping, and nothing was written. Send the request again, to another process or later."""
 

@@ -257,6 +257,12 @@ class Policy:
         """Return the due time of the newest table that should exist at `at_us`: a whole multiple of the interval."""
         return at_us - at_us % self.recompute_every_us
 
+    def first_due_us(self, created_us: int) -> int | None:
+        """Return when the first table of a cloud that began then is due; None: not by the clock."""
+        if self.clock is Clock.EXTERNAL or self.guarantee is Guarantee.NONE:
+            return None
+        return self.due_epoch_us(created_us) + self.recompute_every_us
+
 
 @dataclass(frozen=True, slots=True)
 class Floor:

@@ -292,6 +292,7 @@ def _decided(
         promise=promise,
         nodes=start.nodes if isinstance(start, InstanceStarted) else (),
         removed=cause.node if isinstance(cause, NodeRemoved) else None,
+        wanted=start.wanted,
     )
 
 

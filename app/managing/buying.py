@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import count
+from math import ceil
 
 from app.clusters.rules.deciding import SeenInstance
-from app.clusters.rules.wanted import ClusterWanted, PoolWanted
+from app.clusters.rules.wanted import LONGEST_S, ClusterWanted, PoolWanted
 from tenure_client import ClientError, Conflict, NotFound, TenureClient
 from tenure_client.forms.instances import HandoverAnswer, InstanceAnswer, StartAnswer
 
@@ -54,15 +55,20 @@ class Buyer:
             digits = _DIGITS[digit] + digits
         return f"{self._wanted.name}-{pool.name}-{digits}"
 
-    def start(self, node: str, pool: PoolWanted) -> StartAnswer:
-        """Ask a cloud for an instance. A rejection is an answer too."""
+    def start(self, node: str, pool: PoolWanted, lifetime_s: float | None = None) -> StartAnswer:
+        """Ask a cloud for an instance, for a job that may need it so long. A rejection is an answer too.
+
+        Where the pool says a shortest lease, the cloud promises the longest lifetime that it can between the two.
+        """
         is_spot = pool.market == "spot"
+        wanted_s = min(max(pool.lifetime_s, ceil(lifetime_s or 0)), LONGEST_S)
         return self._client.start(
             pool.cloud,
             _id_of(node),
             pool.market,
             pool.flavor,
-            lifetime_s=pool.lifetime_s if is_spot else None,
+            lifetime_s=wanted_s if is_spot else None,
+            min_lifetime_s=pool.min_lease_s if is_spot else None,
             eviction_probability=pool.eviction_probability,
         )
 

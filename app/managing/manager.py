@@ -14,9 +14,11 @@ from math import inf
 
 from app.clusters.rules.deciding import Action, Deed, NodeState, SeenJob, SeenNode, View, pool_of
 from app.clusters.rules.reconciling import decide
+from app.clusters.rules.saving import saving_of
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
 from app.managing.asking import Asking
 from app.managing.buying import Buyer
+from app.managing.declared import Declared
 from app.managing.events import Events
 from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
@@ -52,11 +54,11 @@ class BatchCluster:
         self.slurm.start()
 
     @contextmanager
-    def managed(self) -> Iterator[None]:
-        """Be the one manager of the cluster. Raise ManagerRuns if there is another."""
+    def managed(self, *, stands_by: bool = False) -> Iterator[None]:
+        """Be the one manager of the cluster. If there is another, wait until it is gone, or raise ManagerRuns."""
         with (self.slurm.folder / "manager.lock").open("a") as lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, fcntl.LOCK_EX if stands_by else fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ManagerRuns(f"another manager of {self.wanted.name!r} runs") from None
             yield
@@ -81,8 +83,8 @@ class BatchCluster:
 class Manager:
     """Keeps a cluster as its file wants it."""
 
-    def __init__(self, cluster: BatchCluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: BatchCluster, declared: Declared) -> None:
+        self._cluster, self._declared = cluster, declared
         self._idle_since_s: dict[str, float] = {}
         self._not_before_s: dict[str, float] = {}
         self._releases: dict[str, int] = {}
@@ -95,6 +97,7 @@ class Manager:
             Deed.EXTEND: self._extend,
             Deed.DRAIN: self._drain,
             Deed.CLOSE: lambda action: cluster.slurm.drain(action.name, action.why),
+            Deed.MOVE: self._move,
             Deed.RETIRE: self._retire,
             Deed.DROP: lambda action: cluster.slurm.drop(action.name, action.why),
             Deed.DESTROY: lambda action: cluster.machines.destroy(action.name),
@@ -113,6 +116,7 @@ class Manager:
 
     def round(self) -> None:
         """Look, decide, act. An action that fails is told; the next round decides anew."""
+        self._cluster.wanted = self._declared.now()
         view = self._seen()
         if view is None:
             return
@@ -141,6 +145,7 @@ class Manager:
             Deed.STOP: "node_released",
             Deed.CONFIRM: "eviction_confirmed",
             Deed.CLOSE: "node_closed",
+            Deed.MOVE: "lease_ended",
         }
         kind = names.get(action.deed, f"node_{action.deed}")
         self._cluster.events.write(kind, node=action.name, why=action.why)
@@ -163,7 +168,9 @@ class Manager:
             self._bury(dead)
         self._jobs = jobs
         waiting = [seen for job in jobs if (seen := _waiting(job)) is not None]
-        return View(instances, alive, self._with_idle(nodes), waiting, self._refusing(), _free_in_s(jobs))
+        return View(
+            instances, alive, self._with_idle(nodes), waiting, self._refusing(), _free_in_s(jobs), _saving_s(jobs)
+        )
 
     def _bury(self, dead: set[str]) -> None:
         """Remove what a machine that died leaves behind."""
@@ -206,7 +213,7 @@ class Manager:
                 continue
             node = self._cluster.buyer.new_node(pool)
             try:
-                answer = self._cluster.buyer.start(node, pool)
+                answer = self._cluster.buyer.start(node, pool, action.lifetime_s)
                 why, is_bought = str(answer.reason), answer.accepted
             except ClientError as error:
                 why, is_bought = str(error), False
@@ -233,6 +240,12 @@ class Manager:
             "node_extended" if self._cluster.buyer.extend(action.name, self._pool(action.name)) else "node_not_extended"
         )
         self._cluster.events.write(kind, node=action.name, why=action.why)
+
+    def _move(self, action: Action) -> None:
+        """Queue the jobs of a drained node again. Slurm calls it drained then, and it is given back."""
+        for job in self._jobs:
+            if job.state == "RUNNING" and job.nodes == action.name:
+                self._cluster.slurm.requeue(job.job_id)
 
     def _retire(self, action: Action) -> None:
         """Give an idle node back, unless it got a job in the meantime: only a drained node has none."""
@@ -270,9 +283,19 @@ def _free_in_s(jobs: Iterable[QueuedJob]) -> dict[str, float]:
     return {node: of_node_s for node, of_node_s in left_s.items() if of_node_s < inf}
 
 
+def _saving_s(jobs: Iterable[QueuedJob]) -> dict[str, float]:
+    """Return for how long saving stops the jobs of a node, of the nodes whose jobs can all save themselves."""
+    found_s: dict[str, float] = {}
+    for job in jobs:
+        if job.state == "RUNNING":
+            saving = saving_of(job.comment) if job.node_count == 1 else None
+            found_s[job.nodes] = max(found_s.get(job.nodes, 0.0), inf if saving is None else saving.pause_s)
+    return {node: of_node_s for node, of_node_s in found_s.items() if of_node_s < inf}
+
+
 def _waiting(job: QueuedJob) -> SeenJob | None:
     """Return a job that waits for nodes or was held by Slurm; None for one that waits for something else, or runs."""
     reason = job.reason.lower().replace(" ", "_")
     if job.state != "PENDING" or (reason != _HELD and reason.startswith(_NOT_ELIGIBLE)):
         return None
-    return SeenJob(job.job_id, job.pools, job.node_count, reason == _HELD)
+    return SeenJob(job.job_id, job.pools, job.node_count, reason == _HELD, job.limit_s)

@@ -188,6 +188,10 @@ class Slurm:
         """Send a signal to all processes of a job."""
         self._ask("scancel", f"--signal={signal}", "--full", job)
 
+    def requeue(self, job: str) -> None:
+        """End a job's present run, and let it wait for nodes again."""
+        self._ask("scontrol", "requeue", job)
+
     def release(self, job: str) -> None:
         """Let a job that Slurm holds wait for nodes again."""
         self._ask("scontrol", "release", job)

@@ -10,6 +10,10 @@ from app.venues import http as venues
 from app.venues import wire as venue_wire
 from tenure_client import endpoints
 
+_SEEN = {
+    "provider": "aws", "region": "us-east-1", "zone": "us-east-1a", "instance_type": "c3.xlarge",
+    "product": "Linux/UNIX", "id": "i-0a1b",
+}  # fmt: skip
 VENUES = (
     Served(
         endpoints.VENUES,
@@ -19,12 +23,21 @@ VENUES = (
         query_example={"limit": 100},
     ),
     Served(endpoints.VENUE, venues.show_venue, role=Role.READER),
+    Served(endpoints.REMOVE_VENUE, venues.remove_venue, role=Role.ADMIN, errors=(errors.VenueBusy,)),
     Served(
         endpoints.POOLS,
         venues.list_pools,
         role=Role.READER,
         query=venue_wire.PoolsQuery,
         query_example={"type": "c3.xlarge", "limit": 50},
+    ),
+    Served(
+        endpoints.OBSERVE,
+        venues.observe_machines,
+        role=Role.SERVICE,
+        body=venue_wire.ObservationsBody,
+        errors=(errors.TimeAhead,),
+        example={"observations": [_SEEN | {"at": "2026-01-01T00:00:00Z", "kind": "started"}]},
     ),
     Served(
         endpoints.VENUE_QUOTES,

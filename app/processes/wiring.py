@@ -83,8 +83,12 @@ from app.scheduling.wire.events import event_frame, event_json
 from app.utilisation.jobs import Rollup
 from app.utilisation.service import UtilisationHistory
 from app.utilisation.store import UtilisationRows
+from app.venues.following import FeedWatch
 from app.venues.imports import ImportedPrices, VenueImports
-from app.venues.reads import VenueReads
+from app.venues.keeping import VenueKeeper
+from app.venues.reads import VenueReads, VenueStores
+from app.venues.store.feeds import FeedStore
+from app.venues.store.observations import ObservationStore
 from app.venues.store.prices import VenuePriceStore
 
 __all__ = ["LOG_FORMAT", "DowngradeRefused", "ImportedPrices"]
@@ -121,6 +125,7 @@ class WorkerParts:
     tokens: TokenKeeper
     rollup: Rollup
     job_keeper: JobKeeper
+    feeds: FeedWatch
 
 
 @contextmanager
@@ -199,8 +204,13 @@ async def open_services(
                 webhooks = webhook_keeper(settings, database)
                 page_watch = PageWatch(clouds, Pulses(database), heads, watch)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
-                venues = VenueReads(VenuePriceStore(database), clock.now_us)
-                others = observing, tokens, feed, webhooks, page_watch, history, venues
+                prices = VenuePriceStore(database)
+                seen = ObservationStore(database)
+                venues = (
+                    VenueReads(VenueStores(prices, FeedStore(database), seen), clock.now_us),
+                    VenueKeeper(prices, seen, clock.now_us),
+                )
+                others = observing, tokens, feed, webhooks, page_watch, history, *venues
                 async with asker(settings) as ask:
                     federation = _federation(settings, PeerStore(database), scheduler, cache, ask)
                     yield Services(clock, scheduler, health, explaining, *reads, *others, *federation)
@@ -312,6 +322,7 @@ async def open_worker(
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
                     JobKeeper(clouds, states, Locks(database), PeerStore(database), ask, clock.now_us),
+                    FeedWatch(FeedStore(database)),
                 )
 
 
@@ -326,9 +337,13 @@ async def open_imports(settings: Settings) -> AsyncIterator[Imports]:
 @asynccontextmanager
 async def open_venue_imports(settings: Settings) -> AsyncIterator[VenueImports]:
     """Open the use case of `tenure venue import`, whose one transaction may take long."""
-    patient = settings.model_copy(update={"database_timeout_s": max(settings.database_timeout_s, _IMPORT_S)})
-    async with open_database(patient, create=False) as database:
+    async with open_database(patient(settings), create=False) as database:
         yield VenueImports(VenuePriceStore(database))
+
+
+def patient(settings: Settings) -> Settings:
+    """Return settings of a command whose transactions may take long."""
+    return settings.model_copy(update={"database_timeout_s": max(settings.database_timeout_s, _IMPORT_S)})
 
 
 @asynccontextmanager

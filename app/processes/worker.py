@@ -37,6 +37,7 @@ _RISK_S = 30
 _LOOK_S = 10
 _ROLLUP_S = 1
 _JOBS_S = 1
+_FEEDS_S = 30
 _MOST_CALLS = 100
 
 _OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed"}
@@ -78,6 +79,7 @@ def regular_jobs(parts: WorkerParts) -> RegularJobs:
     jobs.add(_JOBS_S, parts.job_keeper.keep_jobs, at_once=2)
     # A long catch-up is no reason for a warning: the next call finds it busy and returns.
     jobs.add(_ROLLUP_S, parts.rollup.catch_up, at_once=2)
+    jobs.add(_FEEDS_S, parts.feeds.watch_feeds)
     jobs.scheduler.add_listener(_ended, sum(_OUTCOMES))
     return jobs
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.platform.http.bodies import read_query
+from app.platform.http.bodies import read_body, read_query
 from app.platform.http.page_forms import PageQuery, next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
+from app.venues.keeping import VenueKeeper
 from app.venues.reads import QuoteQuestion, VenueReads
-from app.venues.wire import PoolsQuery, VenueQuotesQuery, pool_answer, quotes_answer, venue_answer
-from tenure_client.forms.venues import PoolsAnswer, VenuesAnswer
+from app.venues.wire import ObservationsBody, PoolsQuery, VenueQuotesQuery, pool_answer, quotes_answer, venue_answer
+from tenure_client.forms.venues import ObservedAnswer, PoolsAnswer, VenuesAnswer
 
 
 async def list_venues(request: Request) -> Response:
@@ -24,7 +25,25 @@ async def list_venues(request: Request) -> Response:
 
 async def show_venue(request: Request) -> Response:
     """Show a venue: its pools and prices counted, and from when to when they are."""
-    return respond(venue_answer(await reached(request, VenueReads).show(request.path_params["venue"])))
+    reads = reached(request, VenueReads)
+    venue = await reads.show(request.path_params["venue"])
+    return respond(venue_answer(venue, await reads.feed(venue)))
+
+
+async def remove_venue(request: Request) -> Response:
+    """Remove a venue with its pools, prices and observations, which no other place keeps."""
+    await reached(request, VenueKeeper).remove(request.path_params["venue"])
+    return Response(status_code=204)
+
+
+async def observe_machines(request: Request) -> Response:
+    """Report what became of machines: own instances, and probes. All of it is taken or nothing; twice changes nothing.
+
+    Survival where machines end for lack of capacity is estimated from these.
+    """
+    name, body = request.path_params["venue"], await read_body(request, ObservationsBody)
+    new = await reached(request, VenueKeeper).observe(name, body.sightings())
+    return respond(ObservedAnswer(venue=name, read=len(body.observations), new=new))
 
 
 async def list_pools(request: Request) -> Response:

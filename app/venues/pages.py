@@ -9,13 +9,14 @@ from starlette.responses import Response
 
 from app.domain.errors import Conflict
 from app.domain.inputs import InputError, parse_duration
-from app.domain.times import DAY_US
+from app.domain.times import DAY_US, from_datetime
 from app.platform.http.errors import Forbidden
 from app.platform.http.reached import reached
 from app.platform.pages.asking import number
 from app.platform.pages.rendering import render
 from app.venues.reads import QuoteQuestion, StoredVenue, VenueQuotes, VenueReads
 from app.venues.rules.quotes import CONFIDENCE, on_demand_cost
+from app.venues.rules.rates import RevokedBy
 
 _VENUES_ON_PAGE, _POOLS_ON_PAGE = 200, 50
 _LONGEST_US = 3660 * DAY_US
@@ -42,7 +43,7 @@ async def show(request: Request) -> Response:
     """Show the form, and the quotes of the pools as of the venue's newest price."""
     _refuse_scoped(request)
     venue = await reached(request, VenueReads).show(request.path_params["venue"])
-    form = read_form(request)
+    form, feed = read_form(request), await reached(request, VenueReads).feed(venue)
     found, trouble = await _quotes(request, venue, form)
     quotes = [] if found is None else found.quotes
     first = number(request, "from", len(quotes)) or 0
@@ -50,6 +51,8 @@ async def show(request: Request) -> Response:
         request,
         "venue.html",
         venue=venue,
+        feed=feed,
+        fed_us=None if feed is None or feed.succeeded_at is None else from_datetime(feed.succeeded_at),
         form=form,
         found=found,
         trouble=trouble,
@@ -63,10 +66,12 @@ async def show(request: Request) -> Response:
 
 async def _quotes(request: Request, venue: StoredVenue, form: VenueForm) -> tuple[VenueQuotes | None, str]:
     """Return the quotes, or the reason for which there are none."""
-    if form.question is None or venue.last_us is None:
+    is_by_price = venue.revoked_by is RevokedBy.PRICE
+    if form.question is None or (is_by_price and venue.last_us is None):
         return None, ""
     try:
-        return await reached(request, VenueReads).quotes(venue.name, form.question, venue.last_us), ""
+        at_us = venue.last_us if is_by_price else None
+        return await reached(request, VenueReads).quotes(venue.name, form.question, at_us), ""
     except Conflict as error:
         return None, str(error)
 

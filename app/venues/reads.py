@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -16,8 +16,12 @@ from app.domain.times import DAY_US, HOUR_US, time_text
 from app.engine.cluster import Ints
 from app.platform.telemetry.metrics import VENUE_QUOTES
 from app.venues.rules.bounds import FIRST_EFFECT
-from app.venues.rules.history import PoolName, VenuePrices, venue_of
-from app.venues.rules.quotes import PoolQuote, pool_quote
+from app.venues.rules.history import MICRO, PoolName, VenuePrices, venue_of
+from app.venues.rules.observed import ObservedPools, Sighting, runs_of
+from app.venues.rules.quotes import CONFIDENCE, PoolQuote, capacity_quote, pool_quote
+from app.venues.rules.rates import ProviderRate, RevokedBy
+from app.venues.store.feeds import FeedStore, StoredFeed
+from app.venues.store.observations import ObservationStore
 from app.venues.store.prices import DayOfPrices, StoredPool, StoredVenue, VenuePriceStore
 
 WINDOW_US = 60 * DAY_US
@@ -25,12 +29,13 @@ MOST_AGE_US = 25 * HOUR_US
 """Providers repeat each price daily, so a newest price that is older says that nobody collects prices any more."""
 _BEFORE_US = 2 * DAY_US
 """Days that are read before the window, for the price at its begin."""
+_OBSERVED_US = 365 * DAY_US
 _HISTORIES_KEPT, _ANSWERS_KEPT = 2, 64
 _ALL = 1 << 30
 K = TypeVar("K")
 V = TypeVar("V")
 
-__all__ = ["StoredPool", "StoredVenue", "VenueQuotes", "VenueReads"]
+__all__ = ["StoredFeed", "StoredPool", "StoredVenue", "VenueQuotes", "VenueReads"]
 
 
 class QuoteQuestion(NamedTuple):
@@ -63,11 +68,19 @@ class _KnownVenue(NamedTuple):
     prices: VenuePrices
 
 
+class VenueStores(NamedTuple):
+    """The stores of what is known of venues."""
+
+    prices: VenuePriceStore
+    feeds: FeedStore
+    observations: ObservationStore
+
+
 class VenueReads:
     """Reads venues by name. Quotes are kept until the venue changes. `now_us` is the server's clock."""
 
-    def __init__(self, store: VenuePriceStore, now_us: Callable[[], int]) -> None:
-        self._store, self._now_us = store, now_us
+    def __init__(self, stores: VenueStores, now_us: Callable[[], int]) -> None:
+        self._stores, self._store, self._now_us = stores, stores.prices, now_us
         self._histories = OrderedDict[tuple[int, int, int], _KnownVenue]()
         self._answers = OrderedDict[tuple[int, int, int, QuoteQuestion], VenueQuotes]()
         self._turn = asyncio.Lock()
@@ -84,6 +97,10 @@ class VenueReads:
             raise VenueNotFound(f"there is no venue {name!r}")
         return venue
 
+    async def feed(self, venue: StoredVenue) -> StoredFeed | None:
+        """Return how a venue's feed fares, None if nobody follows it."""
+        return await self._stores.feeds.of(venue.id)
+
     async def pools(
         self, name: str, marker: int | None, limit: int, *, instance_type: str | None = None, zone: str | None = None
     ) -> Page[StoredPool]:
@@ -98,7 +115,10 @@ class VenueReads:
         Raises VenueNotFound, HistoryTooShort if there is no price by then, PricesStale if the newest one is too old.
         """
         venue = await self.show(name)
-        as_of_us = await self._as_of_us(venue, self._now_us() if at_us is None else at_us)
+        at_us = self._now_us() if at_us is None else at_us
+        if venue.revoked_by is RevokedBy.CAPACITY:
+            return await self._observed(venue, question, at_us)
+        as_of_us = await self._as_of_us(venue, at_us)
         key = venue.id, venue.version, as_of_us, question
         if key not in self._answers:
             async with self._turn:
@@ -108,6 +128,20 @@ class VenueReads:
         answer = self._answers[key]
         VENUE_QUOTES.labels(name).inc(len(answer.quotes))
         return answer
+
+    async def _observed(self, venue: StoredVenue, question: QuoteQuestion, at_us: int) -> VenueQuotes:
+        """Return quotes from what was observed of machines by a time, and what providers told of them."""
+        seen = await self._stores.observations.seen(venue.id, at_us - _OBSERVED_US, at_us)
+        pools = await self._store.pools(venue.id, 0, _ALL)
+        providers = {pool.name.provider for pool in pools}
+        rates = {
+            name: rate
+            for provider in sorted(providers)
+            for name, rate in (await self._stores.observations.rates(venue.id, provider)).items()
+        }
+        found = await asyncio.to_thread(_quoted_by_capacity, pools, seen, rates, at_us, question)
+        VENUE_QUOTES.labels(venue.name).inc(len(found))
+        return VenueQuotes(venue, at_us, question, FIRST_EFFECT, found)
 
     async def _as_of_us(self, venue: StoredVenue, at_us: int) -> int:
         """Return the time of the newest price by then."""
@@ -157,7 +191,38 @@ def _quoted(history: _KnownVenue, as_of_us: int, question: QuoteQuestion) -> lis
         for pool in history.pools
         if (steps := history.prices.pools.get(pool.name)) is not None
     ]
-    return sorted(found, key=lambda one: (one.quote.cost is None, one.quote.cost or 0.0, one.pool.id))
+    return _cheapest_first(found)
+
+
+def _quoted_by_capacity(
+    pools: Sequence[StoredPool],
+    seen: Sequence[Sighting],
+    rates: Mapping[PoolName, ProviderRate],
+    at_us: int,
+    question: QuoteQuestion,
+) -> list[QuotedPool]:
+    """Return quotes of pools whose machines end for lack of capacity.
+
+    An instance of which no end was told lives until the newest observation.
+    """
+    lifetime_us, probability = question
+    newest_us = max((one.at_us for one in seen), default=at_us)
+    observed = ObservedPools(runs_of(seen, newest_us), rates)
+    found = []
+    for pool in pools:
+        price = None if pool.micro is None else pool.micro / MICRO
+        survival = observed.survival(pool.name, lifetime_us, FIRST_EFFECT, CONFIDENCE)
+        quote = capacity_quote(price, pool.on_demand, survival, lifetime_us, probability)
+        found.append(QuotedPool(pool, quote))
+    return _cheapest_first(found)
+
+
+def _cheapest_first(found: Sequence[QuotedPool]) -> list[QuotedPool]:
+    def order(one: QuotedPool) -> tuple[bool, bool, float, int]:
+        cost = one.quote.cost
+        return one.quote.why_not is not None, cost is None, cost or 0.0, one.pool.id
+
+    return sorted(found, key=order)
 
 
 def _keep(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:

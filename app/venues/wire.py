@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from app.domain.times import SECOND_US, seconds, to_datetime
-from app.platform.http.fields import PositiveSecondsInQuery, Probability, Query, Time
+from app.platform.http.fields import Body, Name, PositiveSecondsInQuery, Probability, Query, Time
 from app.platform.http.page_forms import Limit, NumberedPageQuery
-from app.venues.reads import WINDOW_US, QuotedPool, StoredPool, StoredVenue, VenueQuotes
-from app.venues.rules.history import MICRO
+from app.venues.reads import WINDOW_US, QuotedPool, StoredFeed, StoredPool, StoredVenue, VenueQuotes
+from app.venues.rules.history import MICRO, PoolName
+from app.venues.rules.observed import Sighting, SightingKind
+from app.venues.rules.pricefiles import POOL_WORD
 from app.venues.rules.quotes import CONFIDENCE, on_demand_cost
 from tenure_client.forms.answer import Link, answer_of
-from tenure_client.forms.venues import PoolAnswer, VenueAnswer, VenueQuoteAnswer, VenueQuotesAnswer
+from tenure_client.forms.venues import PoolAnswer, VenueAnswer, VenueFeedAnswer, VenueQuoteAnswer, VenueQuotesAnswer
 
-SOURCE = "price_crossing"
 PoolWord = Annotated[str, Field(min_length=1, max_length=100)]
+NewPoolWord = Annotated[str, Field(max_length=100, pattern=POOL_WORD)]
 _TYPE = Field(None, alias="type", description="Only this machine type.")
 _ZONE = Field(None, description="Only this zone.")
+
+
+class MachineSeenBody(Body):
+    """Something that was seen of a machine of a pool, which the first five words name."""
+
+    provider: NewPoolWord
+    region: NewPoolWord
+    zone: NewPoolWord
+    instance_type: NewPoolWord
+    product: NewPoolWord
+    instance_id: Name = Field(alias="id", description="Names the instance, or a series of probes.")
+    at_us: Time
+    kind: SightingKind = Field(strict=False)
+
+
+class ObservationsBody(Body):
+    """Things that were seen of machines, in any order."""
+
+    most_bytes: ClassVar[int] = 1 << 19
+    most_values: ClassVar[int] = 1 << 14
+    observations: list[MachineSeenBody] = Field(min_length=1, max_length=1000)
+
+    def sightings(self) -> list[Sighting]:
+        """Return what was seen."""
+        return [
+            Sighting(PoolName(*(getattr(one, word) for word in PoolName._fields)), one.instance_id, one.at_us, one.kind)
+            for one in self.observations
+        ]
 
 
 class PoolsQuery(NumberedPageQuery):
@@ -40,13 +70,14 @@ class VenueQuotesQuery(Query):
     limit: Limit = 100
 
 
-def venue_answer(venue: StoredVenue) -> VenueAnswer:
-    """Return the wire form of a venue."""
+def venue_answer(venue: StoredVenue, feed: StoredFeed | None = None) -> VenueAnswer:
+    """Return the wire form of a venue, with its feed if that was looked up."""
     return answer_of(
         VenueAnswer,
         venue,
         first_price_at=None if venue.first_us is None else to_datetime(venue.first_us),
         last_price_at=None if venue.last_us is None else to_datetime(venue.last_us),
+        feed=None if feed is None else answer_of(VenueFeedAnswer, feed),
         links=[Link(rel="self", href=f"/v1/venues/{venue.name}")],
     )
 
@@ -55,8 +86,8 @@ def pool_answer(pool: StoredPool) -> PoolAnswer:
     """Return the wire form of a pool."""
     return PoolAnswer(
         **pool.name._asdict(),
-        price=pool.micro / MICRO,
-        price_at=to_datetime(pool.price_us),
+        price=None if pool.micro is None else pool.micro / MICRO,
+        price_at=None if pool.price_us is None else to_datetime(pool.price_us),
         on_demand_price=pool.on_demand,
     )
 
@@ -71,7 +102,6 @@ def quotes_answer(found: VenueQuotes, query: VenueQuotesQuery) -> VenueQuotesAns
         lifetime_s=seconds(query.lifetime_us),
         probability=query.probability,
         window_s=WINDOW_US // SECOND_US,
-        source=SOURCE,
         confidence=CONFIDENCE,
         design_effect=found.design_effect,
         pool_count=len(fit),

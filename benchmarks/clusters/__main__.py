@@ -11,6 +11,7 @@ A line with `!` misses its bar; then exit code 1.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 
 from benchmarks.clusters import crashing, deciding, starting
@@ -34,6 +35,7 @@ def main() -> int:
     for name, subcommand in SUBCOMMANDS.items():
         subcommand.options(commands.add_parser(name, help=subcommand.tells, description=subcommand.tells))
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     is_kept = True
     for line in SUBCOMMANDS[asked.command].lines(asked):
         is_kept &= line.is_kept

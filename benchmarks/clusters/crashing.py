@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from benchmarks.clusters.lab import Lab, lab_at, wait
+from benchmarks.clusters.lab import Forked, Lab, lab_at, wait
 from benchmarks.clusters.lines import Line, Subcommand
 from benchmarks.clusters.starting import place_of, place_options
 from benchmarks.clusters.watching import Watch, invariant_lines
@@ -19,10 +19,10 @@ NODES = (3, 5)
 JOBS = 30
 _JOB_S = (0.2, 3.0)
 _MOST_DEEDS, _MOST_POINTS = 40, 120
-_LIFE_S = 8.0
-"""A manager that has not come to its point by then is killed there."""
+_LIFE_S = 6.0
+"""A manager that takes rounds for so long without coming to its point is killed then."""
 _CLOCK_SHARE = 0.25
-_ENDS_S = 240.0
+_BEGINS_S, _ENDS_S = 60.0, 240.0
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
@@ -83,14 +83,16 @@ def kill_once(lab: Lab, draw: random.Random, *, is_by_clock: bool) -> bool:
     """Start a manager and kill it; tell if the clock killed it."""
     if is_by_clock:
         lab.manage()
-        time.sleep(draw.uniform(0.5, 5.0))
+        wait(lab.is_managing, _BEGINS_S, "a manager")
+        time.sleep(draw.uniform(0.0, 4.0))
         lab.kill_manager()
         return True
     kind, most = draw.choice([("deed", _MOST_DEEDS), ("deed", _MOST_DEEDS), ("any", _MOST_POINTS)])
     manager = lab.manage(f"{kind}:{draw.randint(1, most)}")
+    wait(lab.is_managing, _BEGINS_S, "a manager")
     try:
         manager.wait(_LIFE_S)
-    except subprocess.TimeoutExpired:
+    except TimeoutError:
         lab.kill_manager()
         return True
     return False
@@ -116,7 +118,62 @@ def controller_lines(asked: argparse.Namespace) -> Iterator[Line]:
         yield from invariant_lines(lab, queue.jobs)
 
 
+def service_lines(asked: argparse.Namespace) -> Iterator[Line]:
+    """Yield what holds after the service and its PostgreSQL were gone for a while, so often, under jobs that run."""
+    with lab_at(place_of(asked), NODES) as lab, Watch(lab) as watch:
+        lab.manage()
+        jobs, destroyed, took_s = set[str](), 0, list[float]()
+        for _ in range(asked.times):
+            new = {lab.submit(asked.seconds + 20) for _ in range(3)}
+            jobs.update(new)
+            wait(lambda new=new: new <= lab.running().keys(), 120, "three jobs that run")  # type: ignore[misc]
+            nodes = lab.machines()
+            lab.kill_service()
+            waiting = lab.submit(1.0)
+            time.sleep(asked.seconds)
+            destroyed += len(nodes - lab.machines()) + len(new - lab.running().keys())
+            lab.start_service()
+            took_s.append(wait(lambda one=waiting: one in lab.done(), 120, "the job that waited"))  # type: ignore[misc]
+            jobs.add(waiting)
+            wait(lambda: jobs <= lab.done() and lab.is_empty(), _ENDS_S, "an empty cluster")
+        yield Line("services killed with their PostgreSQL", asked.times)
+        yield Line("nodes or jobs lost meanwhile", destroyed, 0, 0)
+        yield Line("from a ready service to the end of a job submitted meanwhile, s", max(took_s), 0, 10)
+        yield from watch.lines()
+        yield from invariant_lines(lab, jobs)
+
+
+def takeover_lines(asked: argparse.Namespace) -> Iterator[Line]:
+    """Yield how long a second manager takes to exit, and one that stands by to take over after a kill of the first."""
+    with lab_at(place_of(asked), NODES) as lab:
+        first: Forked | subprocess.Popen[bytes] = lab.manage()
+        wait(lab.is_managing, _BEGINS_S, "a manager")
+        told = lab.folder / "standby.log"
+        exits_s, codes, takes_s = list[float](), set[int](), list[float]()
+        for _ in range(asked.times):
+            began_s = time.monotonic()
+            codes.add(lab.command("cluster", "run", str(lab.file)).returncode)
+            exits_s.append(time.monotonic() - began_s)
+            heir = lab.stand_by()
+            time.sleep(10.0)
+            assert (heir.poll(), told.read_text()) == (None, "")
+            first.kill()
+            takes_s.append(wait(lambda: "managing" in told.read_text(), _BEGINS_S, "a manager that takes over"))
+            first = heir
+        first.kill()
+        yield Line("exit code of a second manager", max(codes), 3, 3)
+        yield Line("until a second manager exits, s: longest", max(exits_s), 0, 5)
+        yield Line("until one that stands by takes over after a kill, s: longest", max(takes_s), 0, 5)
+
+
+def _service_options(parser: argparse.ArgumentParser) -> None:
+    _options(parser)
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long the service is gone")
+
+
 SUBCOMMANDS = {
+    "service": Subcommand("the service and its PostgreSQL are killed", _service_options, service_lines),
+    "takeover": Subcommand("a manager that stands by takes over", _options, takeover_lines),
     "crash": Subcommand("the manager is killed between any two of its calls", _options, crash_lines),
     "slurmctld": Subcommand("Slurm's controller is killed", _options, controller_lines),
 }

@@ -1,19 +1,23 @@
 """The command line under faults: it kills itself at a call to the service, to Slurm or to the machines.
 
-    KILL_AT=deed:7 KILL_LOG=points python -m benchmarks.clusters.killed cluster run FILE
+    echo '{"arguments": ["cluster", "run", "FILE"], "kill_at": "deed:7", "points": "P", "log": "L"}' |
+        python -m benchmarks.clusters.killed
 
 Each request is two points: before it is sent, and after its answer. Each program of the host that is run is three:
 before it begins, while it runs, and after it ended; a daemon that is started has the first two. Each process that is
 killed is two. `any:7` is the seventh point; `deed:7` the seventh of those that change something. The point is written
-to KILL_LOG first. The service and its commands know nothing of this.
+to a file first. The service and its commands know nothing of this.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import httpx2
 
@@ -83,14 +87,42 @@ def install(points: Points) -> None:
     os.kill = kill
 
 
-def main() -> None:
+def bear() -> None:
+    """Fork a child for each line of JSON: arguments, kill_at, points, log. Tell its process id, and later its end.
+
+    So a manager begins at once: it has nothing to import. It is a process of its own all the same.
+    """
+    import app.cli  # noqa: F401, PLC0415 - for the children
+
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if not (pid := os.fork()):
+            _live(asked)
+        print(pid, flush=True)
+        print(os.waitpid(pid, 0)[1], flush=True)
+
+
+def _live(asked: dict[str, Any]) -> None:
+    """Be `tenure` with these arguments, and end."""
+    try:
+        log = os.open(asked["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for number, file in ((0, os.open(os.devnull, os.O_RDONLY)), (1, log), (2, log)):
+            os.dup2(file, number)
+        sys.argv = ["tenure", *asked["arguments"]]
+        main_of(asked["kill_at"], asked["points"])
+        sys.stdout.flush()
+    finally:
+        os._exit(1)
+
+
+def main_of(kill_at: str, points: str) -> None:
     """Be `tenure`, but for the end."""
     from app.cli import main as tenure  # noqa: PLC0415 - after the points are set
 
-    if at := os.environ.get("KILL_AT"):
-        install(Points(at, Path(os.environ["KILL_LOG"])))
+    if kill_at:
+        install(Points(kill_at, Path(points)))
     tenure()
 
 
 if __name__ == "__main__":
-    main()
+    bear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import shutil
 import signal
 import socket
@@ -121,6 +122,34 @@ def wait(is_so: Callable[[], object], timeout_s: float, what: str) -> float:
     return time.monotonic() - began_s
 
 
+class Forked:
+    """A manager that a nursery has born: `benchmarks.clusters.killed`."""
+
+    def __init__(self, nursery: subprocess.Popen[str], asked: Mapping[str, object]) -> None:
+        assert nursery.stdin is not None
+        assert nursery.stdout is not None
+        self._lines = nursery.stdout
+        nursery.stdin.write(json.dumps(asked) + "\n")
+        nursery.stdin.flush()
+        self.pid = int(self._lines.readline())
+        self._status: int | None = None
+
+    def poll(self) -> int | None:
+        """Return its end, None if it lives."""
+        if self._status is None and select.select([self._lines], [], [], 0)[0]:
+            self._status = int(self._lines.readline())
+        return self._status
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for its end. Raise TimeoutError if it does not come."""
+        wait(lambda: self.poll() is not None, timeout_s, "the end of a manager")
+
+    def kill(self) -> None:
+        """Kill it, if it lives."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
 class Lab:
     """A service, its clouds, a cluster, and its manager. nodes: how many each of the two pools may have."""
 
@@ -141,7 +170,8 @@ class Lab:
         self.cluster = BatchCluster(cluster_of_toml(text), self.client)
         self._nodes = nodes
         self._service: subprocess.Popen[bytes] | None = None
-        self.manager: subprocess.Popen[bytes] | None = None
+        self._nursery: subprocess.Popen[str] | None = None
+        self.manager: Forked | None = None
         self.struck: set[str] = set()
 
     # --- processes ----------------------------------------------------------------------------------------------------
@@ -181,20 +211,34 @@ class Lab:
     def _environment(self) -> dict[str, str]:
         return os.environ | {"TENURE_URL": self.url, "TENURE_TOKEN": TOKEN}
 
-    def manage(self, kill_at: str = "") -> subprocess.Popen[bytes]:
+    def manage(self, kill_at: str = "") -> Forked:
         """Start a manager; it dies at the point that is given, if it comes there."""
-        faults = {"KILL_AT": kill_at, "KILL_LOG": str(self.folder / "points")} if kill_at else {}
-        module = "benchmarks.clusters.killed" if kill_at else "app.cli"
-        with (self.folder / "manager.log").open("a") as log:
-            command = [sys.executable, "-m", module, "cluster", "run", str(self.file)]
-            self.manager = subprocess.Popen(command, env=self._environment() | faults, stdout=log, stderr=log)
+        if self._nursery is None:
+            command = [sys.executable, "-m", "benchmarks.clusters.killed"]
+            self._nursery = subprocess.Popen(
+                command, env=self._environment(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        told: dict[str, object] = {"arguments": ["cluster", "run", str(self.file)], "kill_at": kill_at}
+        files = {"points": str(self.folder / "points"), "log": str(self.folder / "manager.log")}
+        self.manager = Forked(self._nursery, told | files)
         return self.manager
+
+    def stand_by(self) -> subprocess.Popen[bytes]:
+        """Start a manager that waits for the end of the one that there is."""
+        with (self.folder / "standby.log").open("w") as log:
+            command = [sys.executable, "-m", "app.cli", "cluster", "run", str(self.file), "--standby"]
+            return subprocess.Popen(command, env=self._environment(), stdout=log, stderr=log)
+
+    def is_managing(self) -> bool:
+        """Tell if the manager that was started last has begun its rounds, or is dead already."""
+        is_dead = self.manager is None or self.manager.poll() is not None
+        return is_dead or "managing" in (self.folder / "manager.log").read_text()
 
     def kill_manager(self) -> None:
         """Kill the manager, if it lives."""
         if self.manager is not None:
             self.manager.kill()
-            self.manager.wait()
+            self.manager.wait(10)
 
     def kill_controller(self) -> None:
         """Kill Slurm's controller, if it runs."""
@@ -263,11 +307,6 @@ class Lab:
         """Return the log of a cloud."""
         return list(self.client.events(cloud))
 
-    def own_events(self) -> str:
-        """Return the manager's record."""
-        path = self.cluster.events.path
-        return path.read_text() if path.exists() else ""
-
     def begin(self) -> None:
         """Start the service, make the clouds, and create the cluster. There is no manager yet."""
         self.start_service()
@@ -282,6 +321,9 @@ class Lab:
     def end(self) -> None:
         """Give all back and remove the folder."""
         self.kill_manager()
+        if self._nursery is not None:
+            self._nursery.kill()
+            self._nursery.wait()
         self.command("cluster", "delete", str(self.file), "--yes")
         if self._service is not None:
             self._service.send_signal(signal.SIGINT)

@@ -38,7 +38,7 @@ def start_lines(asked: argparse.Namespace) -> Iterator[Line]:
     """Yield the times from `sbatch` to a running job, and from an idle node to none."""
     with lab_at(place_of(asked), (3, 8)) as lab:
         lab.manage()
-        wait(lambda: "manager_started" in lab.own_events(), 60, "a manager")
+        wait(lab.is_managing, 60, "a manager")
         began_s, gone_s = zip(*(one_job(lab) for _ in range(asked.times)), strict=True)
         yield Line("from sbatch to a running job, s: median", median(began_s), 0, 3)
         yield Line("from sbatch to a running job, s: longest", max(began_s))

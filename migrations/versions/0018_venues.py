@@ -12,8 +12,8 @@ branch_labels = None
 depends_on = None
 
 _STATEMENTS = (
-    # Some are left where a dump of the schema before was put back over this one.
-    "DROP TABLE IF EXISTS price_gap, price_day, pool, machine_type, venue",
+    # Some are left where a dump of the schema before was put back over this one, or over a later one.
+    "DROP TABLE IF EXISTS price_gap, price_day, pool, machine_type, venue CASCADE",
     """
     CREATE TABLE venue (
         id integer GENERATED ALWAYS AS IDENTITY CONSTRAINT venue_pkey PRIMARY KEY,

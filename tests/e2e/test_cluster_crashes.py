@@ -25,6 +25,13 @@ def lab() -> Iterator[Lab]:
         yield found
 
 
+def managed(lab: Lab) -> None:
+    """Start a manager, if none runs."""
+    if lab.manager is None or lab.manager.poll() is not None:
+        lab.manage()
+    wait(lab.is_managing, 60, "a manager")
+
+
 def failed_lines(lab: Lab, watch: Watch, jobs: set[str]) -> list[str]:
     return [line.name for line in [*watch.lines(), *invariant_lines(lab, jobs)] if not line.is_kept]
 
@@ -44,6 +51,7 @@ def test_managers_killed_at_their_calls_leave_no_orphan_and_no_double(lab: Lab) 
 
 
 def test_a_controller_of_slurm_killed_at_a_jobs_start_costs_no_job(lab: Lab) -> None:
+    managed(lab)
     with Watch(lab) as watch:
         queue = Queue(lab, random.Random(8))
         queue.fill(2)
@@ -54,6 +62,7 @@ def test_a_controller_of_slurm_killed_at_a_jobs_start_costs_no_job(lab: Lab) -> 
 
 
 def test_a_second_manager_exits_and_one_takes_over_after_a_kill(lab: Lab) -> None:
+    managed(lab)
     began_s = time.monotonic()
     second = lab.command("cluster", "run", str(lab.file))
     assert (second.returncode, time.monotonic() - began_s < 20) == (3, True)
@@ -63,4 +72,28 @@ def test_a_second_manager_exits_and_one_takes_over_after_a_kill(lab: Lab) -> Non
     queue.fill(1)
     lab.manage()
     queue.wait()
+    lab.kill_manager()
+    assert busy_nodes_given_back(lab) == []
+
+
+def test_a_running_manager_follows_the_file_and_a_drained_cluster_ends_its_jobs(lab: Lab) -> None:
+    def ask(*arguments: str) -> None:
+        done = lab.command("cluster", *arguments)
+        assert done.returncode == 0, done.stderr
+
+    managed(lab)
+    wait(lab.is_empty, 60, "an empty cluster")
+    ask("set", str(lab.file), "--max-nodes", "1")
+    first, second = lab.submit(12), lab.submit(0.2)
+    wait(lambda: first in lab.running(), 60, "a job that runs")
+    ask("drain", str(lab.file))
+    wait(lambda: first in lab.done(), 60, "its end")
+    wait(lab.is_empty, 60, "an empty cluster")
+    assert second not in lab.done()
+    status = lab.command("cluster", "status", str(lab.file))
+    assert "own: 0 nodes of 3, on_demand in small" in status.stdout
+    assert "drained: nothing is bought" in status.stdout
+    ask("drain", str(lab.file), "--undo")
+    wait(lambda: second in lab.done(), 60, "the other job's end")
+    assert lab.machines() <= {ran.node for ran in lab.runs()}
     assert busy_nodes_given_back(lab) == []

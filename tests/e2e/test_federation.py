@@ -1,4 +1,4 @@
-"""Two services with databases of their own run jobs for each other while both are killed; none is lost or runs twice."""
+"""Two services with databases of their own run jobs for each other while both are killed; none is lost or doubled."""
 
 from __future__ import annotations
 

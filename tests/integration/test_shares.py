@@ -33,6 +33,7 @@ PLAIN = {
     "read_process_metrics",
     "remove_node",
     "remove_owner_quota",
+    "remove_venue",
     "replay_dead_letters",
     "resume_webhook",
     "revoke_token",

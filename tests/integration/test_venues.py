@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +21,23 @@ from test_api_errors import check
 
 from app.domain import errors
 from app.domain.inputs import InputError
-from app.domain.times import DAY_US, HOUR_US, from_rfc3339, rfc3339
+from app.domain.times import DAY_US, HOUR_US, from_datetime, from_rfc3339, rfc3339
 from app.platform.database.database import Database
+from app.platform.database.lockids import VENUE_LOCK
 from app.processes.wiring import open_venue_imports
 from app.venues.imports import ImportedPrices
 from app.venues.rules.history import PoolName, PriceSteps, SilentStretch
+from app.venues.rules.observed import ObservedPools, Sighting, SightingKind, runs_of
 from app.venues.rules.pricefiles import CSV_COLUMNS, PriceRows, read_csv
 from app.venues.rules.quotes import pool_quote
+from app.venues.rules.rates import ProviderRate, RateKind, RevokedBy
 from app.venues.rules.types import MachineType
 from app.workbench.venues.opening import read_gap_file
-from tenure_client import Conflict, NotFound, TenureClient
+from tenure_client import Conflict, MachineSeen, NotFound, TenureClient, json_of
 
 BEGIN_US = from_rfc3339("2015-05-01T00:00:00Z")
 END_US = BEGIN_US + 10 * DAY_US
+END_AT = datetime.fromisoformat(rfc3339(END_US))
 TYPES = {"c3.xlarge": MachineType(14.0, 7.5, 0.21)}
 
 
@@ -48,10 +57,16 @@ def rows_of(text: Iterable[str]) -> PriceRows:
     return rows
 
 
-def put(service: Service, name: str, text: Iterable[str], gaps: Iterable[SilentStretch] = ()) -> ImportedPrices:
+def put(
+    service: Service,
+    name: str,
+    text: Iterable[str],
+    gaps: Iterable[SilentStretch] = (),
+    revoked_by: RevokedBy | None = None,
+) -> ImportedPrices:
     async def work() -> ImportedPrices:
         async with open_venue_imports(service.settings) as imports:
-            return await imports.run(name, rows_of(text), TYPES, [*gaps])
+            return await imports.run(name, rows_of(text), TYPES, [*gaps], revoked_by)
 
     return asyncio.run(work())
 
@@ -126,7 +141,8 @@ def test_an_import_that_breaks_in_the_middle_leaves_nothing(service: Service, mo
 def test_quotes_are_those_of_the_rule_and_as_of_the_newest_price(service: Service) -> None:
     put(service, "quoted", lines("abc"))
     found = quotes(service.client, "quoted", probability=0.9)
-    assert (found["source"], found["design_effect"], found["currency"]) == ("price_crossing", 8, "USD")
+    assert (found["design_effect"], found["currency"]) == (8, "USD")
+    assert {one["source"] for one in found["quotes"]} == {"price_crossing"}
     assert found["as_of"] == "2015-05-11T00:00:00+00:00" or found["as_of"] == "2015-05-11T00:00:00Z"
     venue = rows_of(lines("abc")).venue()
     for one in found["quotes"]:
@@ -252,3 +268,136 @@ def test_gaps_are_read_or_refused_by_line(tmp_path: Path) -> None:
         path.write_text(broken)
         with pytest.raises(InputError, match=why):
             read_gap_file(path, END_US)
+
+
+def test_a_removed_venue_takes_all_of_its_own_with_it(service: Service) -> None:
+    put(service, "gone", lines("ab", 2))
+    put(service, "stays", lines("a", 2))
+    with TenureClient(service.url, str(service.client.headers["X-Auth-Token"])) as client:
+        client.remove_venue("gone")
+        with pytest.raises(NotFound):
+            client.remove_venue("gone")
+    assert stored(service, "gone") == []
+    assert len(stored(service, "stays")) == 3
+    assert sql(service, "SELECT count(*) FROM pool WHERE venue_id NOT IN (SELECT id FROM venue)") == [(0,)]
+    put(service, "gone", lines("a", 1))
+    assert sql(service, "SELECT price_count FROM venue WHERE name = 'gone'") == [(97,)]
+
+
+def test_nothing_is_removed_while_prices_are_written(service: Service) -> None:
+    put(service, "busy", lines("a", 1))
+
+    async def work() -> None:
+        database = Database(str(service.settings.database_url))
+        async with database.transaction() as session:
+            lock = dict(zip("ab", VENUE_LOCK, strict=True))
+            await session.execute("SELECT pg_advisory_xact_lock(%(a)s, %(b)s)", lock)
+            check(await asyncio.to_thread(service.client.delete, "/v1/venues/busy"), errors.VenueBusy)
+        await database.close()
+
+    asyncio.run(work())
+    assert len(stored(service, "busy")) > 0
+    assert service.client.delete("/v1/venues/busy").status_code == 204
+
+
+def test_rates_come_without_prices_and_the_newest_stays(service: Service) -> None:
+    def rates(at_us: int, share: float) -> PriceRows:
+        name = PoolName("aws", "us-east-1", "us-east-1", "c3.xlarge", "Linux/UNIX")
+        return PriceRows(END_US, rates={name: ProviderRate(at_us, RateKind.OF_A_MONTH, share)})
+
+    async def work() -> None:
+        async with open_venue_imports(service.settings) as imports:
+            for at_us, share in ((5, 0.1), (9, 0.2), (7, 0.3)):
+                done = await imports.run("rated", rates(at_us, share), {}, [], RevokedBy.CAPACITY)
+            assert (done.venue.price_count, done.venue.last_us) == (0, None)
+
+    asyncio.run(work())
+    assert sql(service, "SELECT region, zone, at_us, share FROM provider_rate") == [("us-east-1", "us-east-1", 9, 0.2)]
+    venue = service.client.get("/v1/venues/rated").json()
+    assert (venue["revoked_by"], venue["price_count"], venue["last_price_at"]) == ("capacity", 0, None)
+
+
+def sighting(kind: str, hour: float, name: str = "i-1", zone: str = "us-east-1a") -> MachineSeen:
+    at = datetime.fromisoformat(rfc3339(BEGIN_US + round(hour * HOUR_US)))
+    return MachineSeen("aws", "us-east-1", zone, "c3.xlarge", "Linux/UNIX", name, at, kind)
+
+
+def test_observations_are_taken_once_and_quotes_come_from_them(service: Service) -> None:
+    put(service, "seen", lines("a", 10), revoked_by=RevokedBy.CAPACITY)
+    lived = [sighting(kind, hour, f"i-{n}") for n in range(40) for kind, hour in (("started", n), ("ended", n + 20))]
+    lost = [sighting(kind, hour, f"l-{n}") for n in range(10) for kind, hour in (("started", n), ("revoked", n + 1))]
+    with TenureClient(service.url, str(service.client.headers["X-Auth-Token"])) as client:
+        first = client.venue_quotes("seen", 7200, probability=0.5, at=END_AT).quotes[0]
+        assert (first.why_not, first.source, first.bid, first.survival) == ("no_evidence", None, None, None)
+        everything = [*lived, *lost]
+        assert client.observe("seen", everything).new == 100
+        assert client.observe("seen", [*everything[::-1], sighting("probe_up", 3, "p", "us-east-1f")]).new == 1
+        answer = client.venue_quotes("seen", 7200, probability=0.5, at=END_AT)
+        expected = ObservedPools(runs_of(sightings(everything), END_US), {})
+        by_zone = {one.zone: one for one in answer.quotes}
+        for zone in ("us-east-1a", "us-east-1f"):
+            one = by_zone[zone]
+            found = expected.survival(
+                PoolName("aws", "us-east-1", zone, "c3.xlarge", "Linux/UNIX"), 2 * HOUR_US, 8, 0.95
+            )
+            assert found is not None
+            assert (one.survival, one.at_least) == (pytest.approx(found.share), pytest.approx(found.at_least))
+            assert (one.windows, one.source, one.why_not) == (found.windows, "observed", None)
+        assert by_zone["us-east-1a"].bid == 0.21
+        assert by_zone["us-east-1a"].cost == pytest.approx(2 * (by_zone["us-east-1a"].price or 0))
+        assert (by_zone["us-east-1f"].price, by_zone["us-east-1f"].windows) == (None, 0)
+        early = client.venue_quotes("seen", 7200, probability=0.5, at=datetime.fromisoformat(rfc3339(BEGIN_US)))
+        assert {one.why_not for one in early.quotes} == {"no_evidence"}
+        unlikely = client.venue_quotes("seen", 7200, probability=0.99, at=END_AT).quotes[0]
+        assert (unlikely.why_not, unlikely.bid) == ("probability_not_reached", None)
+        assert unlikely.survival is not None
+        assert [pool.price for pool in client.pools("seen", zone="us-east-1f")] == [None]
+        with pytest.raises(NotFound):
+            client.observe("nowhere", lived[:1])
+    page = httpx2.get(
+        f"{service.url}/ui/venues/seen", headers={"Cookie": f"tenure_token={service.client.headers['X-Auth-Token']}"}
+    )
+    assert "lack of capacity" in page.text
+
+
+def test_observations_that_cannot_be_are_refused_as_a_whole(service: Service) -> None:
+    put(service, "unseen", lines("a", 1))
+    before = sql(service, "SELECT count(*) FROM pool_observation")
+    path = "/v1/venues/unseen/observations"
+    good = {"id": "x", "provider": "aws", "region": "r", "zone": "z", "instance_type": "t", "product": "p"}
+    for changed in ({"kind": "died"}, {"at": "2999-01-01T00:00:00Z"}, {"zone": " "}, {"id": ""}, {"more": 1}):
+        body = {"at": "2026-01-01T00:00:00Z", "kind": "started", **good, **changed}
+        answer = service.client.post(path, json={"observations": [{**good, "at": body["at"], "kind": "ended"}, body]})
+        assert answer.status_code == 400, changed
+    assert service.client.post(path, json={"observations": []}).status_code == 400
+    assert sql(service, "SELECT count(*) FROM pool_observation") == before
+
+
+def sightings(told: Iterable[MachineSeen]) -> list[Sighting]:
+    return [
+        Sighting(
+            PoolName(one.provider, one.region, one.zone, one.instance_type, one.product),
+            one.id,
+            from_datetime(one.at),
+            SightingKind(one.kind),
+        )
+        for one in told
+    ]
+
+
+def test_a_file_of_observations_is_sent_whole_or_refused_by_line(service: Service, tmp_path: Path) -> None:
+    put(service, "filed", lines("a", 1))
+
+    def observe(*text: str) -> subprocess.CompletedProcess[str]:
+        file = tmp_path / "seen.jsonl"
+        file.write_text("\n".join(text))
+        environment = {"TENURE_URL": service.url, "TENURE_TOKEN": str(service.client.headers["X-Auth-Token"])}
+        command = [sys.executable, "-m", "app.cli", "venue", "observe", "filed", str(file), "--json"]
+        return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
+
+    good = json.dumps(json_of(sighting("started", 1)) | {"at": "2015-05-01T01:00:00Z"})
+    for bad in ("{", "[]", good.replace("started", "died"), good.replace("Z", ""), good.replace('"id"', '"ib"')):
+        refused = observe(good, "", bad)
+        assert (refused.returncode, "line 3" in refused.stderr) == (2, True), refused.stderr
+    assert sql(service, "SELECT count(*) FROM pool_observation WHERE instance = 'filed'") == [(0,)]
+    assert json.loads(observe(good, good.replace("i-1", "i-2")).stdout) == {"venue": "filed", "read": 2, "new": 2}

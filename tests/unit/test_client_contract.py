@@ -24,13 +24,16 @@ from app.notices.wire import HandoverStatus
 from app.processes.endpoints import ENDPOINTS
 from app.scheduling.wire.clouds import PolicyChange as PolicyChangeBody
 from app.scheduling.wire.instances import Verdict
+from app.venues.rules.observed import QuoteSource
 from app.venues.rules.quotes import QuoteReason
+from app.venues.rules.rates import RevokedBy
 from tenure_client import Market, PolicyChange, Resources, Role, Stop, calls, endpoints, values
 from tenure_client.client import AsyncTenureClient, Methods, TenureClient
 from tenure_client.endpoints import Call, Endpoint, Listing, Repeat
 from tenure_client.forms import words
 from tenure_client.forms.clouds import PolicyAnswer
 from tenure_client.methods import Method
+from tenure_client.values import MachineSeen
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS: dict[str, Any] = {
@@ -45,6 +48,7 @@ ARGUMENTS: dict[str, Any] = {
     "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
     "pause_s": 60.0, "write_s": 30.0, "restore_s": 45.0, "at_risk_s": 1.5, "loss_every_s": 7200.0,
     "venue": "aws-east", "instance_type": "c3.xlarge", "zone": "us-east-1a", "probability": 0.95,
+    "observations": [MachineSeen("a", "r", "z", "t", "p", "i", datetime(2026, 1, 1, tzinfo=UTC), "started")],
 }  # fmt: skip
 """An argument for every parameter of every method, by its name."""
 NUMBERED = {"tables", "runs", "tokens", "webhooks", "pools"}
@@ -125,6 +129,8 @@ WORDS = {
     words.WebhookStatusWord: WebhookStatus,
     words.TokenStatusWord: TokenStatus,
     words.VenueReasonWord: QuoteReason,
+    words.RevokedByWord: RevokedBy,
+    words.QuoteSourceWord: QuoteSource,
 }
 
 

@@ -82,6 +82,38 @@ def test_each_row_of_the_table(view: View, expected: list[Deed]) -> None:
     assert [deed for deed, _ in deeds(view)] == expected
 
 
+LEASED = replace(WANTED, pools=(WANTED.pools[0], replace(WANTED.pools[1], min_lease_s=600)))
+
+
+@pytest.mark.parametrize(
+    ("left_s", "node", "saving_s", "expected"),
+    [
+        (41.0, BUSY, 30.0, [Deed.EXTEND]),
+        (39.0, BUSY, 30.0, [Deed.DRAIN]),
+        (39.0, BUSY._replace(is_draining=True), 30.0, []),
+        (3.0, BUSY._replace(is_draining=True), 30.0, [Deed.MOVE]),
+        (3.0, BUSY, None, [Deed.EXTEND]),
+        (150.0, BUSY, 300.0, [Deed.DRAIN]),
+        (39.0, IDLE, None, [Deed.RETIRE]),
+    ],
+)
+def test_jobs_that_save_themselves_go_from_lease_to_lease(
+    left_s: float, node: SeenNode, saving_s: float | None, expected: list[Deed]
+) -> None:
+    view = seen(SeenInstance(3000.0, left_s), node, machine=True)
+    view = replace(view, saving_s={} if saving_s is None else {NODE: saving_s})
+    assert [action.deed for action in decide(LEASED, view)] == expected
+    if expected in ([Deed.DRAIN], [Deed.MOVE]):
+        assert [action.deed for action in decide(WANTED, view)] in ([Deed.EXTEND], [])
+
+
+def test_a_purchase_says_how_long_its_job_may_run() -> None:
+    (action,) = decide(WANTED, seen(None, None, JOB._replace(limit_s=7200.0)))
+    assert action.lifetime_s == 7320.0
+    (action,) = decide(WANTED, seen(None, None, JOB))
+    assert action.lifetime_s is None
+
+
 def bought(view: View) -> list[tuple[str, ...]]:
     return [action.pools for action in decide(WANTED, view) if action.deed is Deed.BUY]
 

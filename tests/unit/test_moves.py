@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from app.admission.batch import Batch, Moved, Started, Stopped, decide_batch
-from app.domain.errors import InstanceNotFound, MoveOfEnded, MoveOfGroup, MoveToDrained, MoveWithoutRoom, NodeNotFound
+from app.domain.errors import (
+    InstanceNotFound,
+    MoveOfEnded,
+    MoveOfGroup,
+    MoveToDrained,
+    MoveWithoutRoom,
+    NodeNotFound,
+    TimeUnexpected,
+)
 from app.domain.events import CloudCreated, FlavorAdded, InstanceMoved, NodeAdded, NodeDrained
 from app.domain.requests import MoveRequest, StartRequest, StopRequest
 from app.domain.values import Guarantee, Market, Policy, Resources
@@ -92,6 +100,14 @@ def test_who_and_where_not(cloud: Cloud) -> None:
         MoveWithoutRoom, MoveToDrained, NodeNotFound, InstanceNotFound, Started, Stopped, MoveOfEnded,
     ]  # fmt: skip
     assert len(batch.recorded) == 2
+
+
+def test_no_move_on_a_system_clock_brings_a_time(cloud: Cloud) -> None:
+    """Also one that changes nothing."""
+    decide(cloud, spot("s"))
+    batch = decide(cloud, *(MoveRequest("s", node, at_us=1) for node in ("a", "b")))
+    assert [*map(type, batch.outcomes)] == [TimeUnexpected, TimeUnexpected]
+    assert batch.recorded == []
 
 
 def test_a_group_does_not_move(cloud: Cloud) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from app.domain.times import DAY_US, HOUR_US, from_rfc3339
 from app.venues.rules import pricefiles
 from app.venues.rules.history import PoolName, VenuePrices
 from app.venues.rules.pricefiles import PriceRows
+from app.venues.rules.rates import RateKind
 from app.venues.rules.types import LISTED, read_types
 from app.workbench.venues.opening import read_machine_types, read_prices
 
@@ -145,6 +147,115 @@ def test_entries_are_refused_one_by_one(tmp_path: Path) -> None:
     assert [(one.line, one.code.rsplit(".", 2)[1]) for one in rows.refused] == [
         (2, "price"), (3, "line"), (4, "time"), (5, "pool"),
     ]  # fmt: skip
+
+
+AZURE: dict[str, object] = {
+    "currencyCode": "USD", "retailPrice": 0.0123, "unitPrice": 0.0123, "armRegionName": "westeurope",
+    "effectiveStartDate": "2015-05-01T00:00:00Z", "productName": "Virtual Machines Dv3 Series",
+    "skuName": "D2 v3 Spot", "armSkuName": "Standard_D2_v3", "unitOfMeasure": "1 Hour", "type": "Consumption",
+}  # fmt: skip
+
+
+def test_azures_spot_prices_are_taken_and_its_other_prices_left_out(tmp_path: Path) -> None:
+    others = [
+        AZURE | {"skuName": "D2 v3"}, AZURE | {"skuName": "D2 v3 Low Priority"}, AZURE | {"type": "Reservation"},
+        AZURE | {"unitOfMeasure": "1 GB"}, {},
+    ]  # fmt: skip
+    windows = AZURE | {"productName": "Virtual Machines Dv3 Series Windows", "retailPrice": 1}
+    bad = [AZURE | {"retailPrice": price} for price in (0.0, -1, 1e-7, "cheap", None)]
+    body = {"BillingCurrency": "USD", "CustomerEntityId": "Default", "Items": [AZURE, *others, windows, *bad, 7]}
+    rows = read(tmp_path, json.dumps(body | {"NextPageLink": None, "Count": 13}))
+    found = {name: micro.tolist() for name, (_, micro) in rows.rows.items()}
+    assert found == {
+        PoolName("azure", "westeurope", "westeurope", "Standard_D2_v3", "Linux"): [12_300],
+        PoolName("azure", "westeurope", "westeurope", "Standard_D2_v3", "Windows"): [1_000_000],
+    }
+    assert (rows.read_count, rows.other_count, rows.refused_count) == (13, 5, 6)
+    assert [one.line for one in rows.refused] == [8, 9, 10, 11, 12, 13]
+
+
+RATE_ABOVE_ONE = {"interval": {"endTime": "2015-05-02T00:00:00Z"}, "preemptionRate": 1.5}
+
+
+def gcp(**changed: object) -> str:
+    interval = {"startTime": "2015-05-01T00:00:00Z", "endTime": "2015-05-03T12:00:00Z"}
+    price = {"interval": interval, "listPrice": {"currencyCode": "USD", "units": "1", "nanos": 20_000_000}}
+    share = {"interval": interval, "preemptionRate": 0.25}
+    body = {"machineType": "n2-standard-4", "priceHistory": [price], "preemptionHistory": [share]}
+    return json.dumps(body | {"location": "https://compute/projects/p/zones/europe-west4-b"} | changed)
+
+
+def test_gcps_prices_hold_for_their_interval_and_its_rates_are_kept(tmp_path: Path) -> None:
+    rows = read(tmp_path, gcp())
+    name = PoolName("gcp", "europe-west4", "europe-west4-b", "n2-standard-4", "Linux")
+    assert [*rows.rows] == [*rows.rates] == [name]
+    at_us, micro = rows.rows[name]
+    begin_us = from_rfc3339("2015-05-01T00:00:00Z")
+    assert [(one - begin_us) // HOUR_US for one in at_us] == [0, 24, 48, 60]
+    assert set(micro) == {1_020_000}
+    assert rows.rates[name] == (begin_us + 60 * HOUR_US, RateKind.OF_STOPS, 0.25)
+    region = read(tmp_path, gcp(location="regions/europe-west4", priceHistory=[]))
+    assert [*region.rates] == [PoolName("gcp", "europe-west4", "europe-west4", "n2-standard-4", "Linux")]
+    late = {"interval": {"startTime": "2015-05-01T00:00:00Z", "endTime": "2015-05-09T00:00:00Z"}, "preemptionRate": 1}
+    early = late | {"interval": {"endTime": "2015-05-02T00:00:00Z"}, "preemptionRate": 0.5}
+    assert read(tmp_path, gcp(preemptionHistory=[late, early])).rates[name].share == 1.0
+
+
+@pytest.mark.parametrize(
+    ("history", "code"),
+    [
+        ({"priceHistory": [7]}, "preemptible.line.malformed"),
+        ({"priceHistory": [{"interval": {}, "listPrice": {}}]}, "preemptible.time.invalid"),
+        ({"preemptionHistory": [{"interval": {"endTime": "2015-05-02T00:00:00Z"}}]}, "preemptible.rate.invalid"),
+        ({"preemptionHistory": [RATE_ABOVE_ONE]}, "preemptible.rate.invalid"),
+        ({"preemptionHistory": [None]}, "preemptible.time.invalid"),
+    ],
+)  # fmt: skip
+def test_records_of_gcp_are_refused_one_by_one(tmp_path: Path, history: dict[str, object], code: str) -> None:
+    rows = read(tmp_path, gcp(**history))
+    assert [one.code for one in rows.refused] == [code]
+    for broken in ({"priceHistory": {}}, {"machineType": ["x"]}):
+        with pytest.raises(InputError):
+            read(tmp_path, gcp(**broken, preemptionHistory=[]))
+
+
+def test_bands_of_the_advisor_are_rates_of_a_region(tmp_path: Path) -> None:
+    told = {"us-east-1": {"Linux": {"c3.xlarge": {"r": 2, "s": 70}, "m3.medium": {"r": 9}, "r3.large": 1}}}
+    body = {"instance_types": {"c3.xlarge": {"cores": 4}}, "ranges": [], "spot_advisor": told}
+    rows = read(tmp_path, json.dumps(body))
+    name = PoolName("aws", "us-east-1", "us-east-1", "c3.xlarge", "Linux/UNIX")
+    assert rows.rates == {name: (NOW_US, RateKind.OF_A_MONTH, 0.125)}
+    assert [(one.line, one.code) for one in rows.refused] == [
+        (2, "preemptible.rate.invalid"), (3, "preemptible.rate.invalid"),
+    ]  # fmt: skip
+    for broken in ({"spot_advisor": []}, {"instance_types": {}}):
+        with pytest.raises(InputError):
+            read(tmp_path, json.dumps(broken))
+
+
+def test_parquet_and_zstd_are_taken_like_the_csv(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    lines = hourly(300)
+    expected = read_lines(tmp_path, *lines).venue()
+    columns = list(zip(*(one.split(",") for one in lines), strict=True))
+    as_text = dict(zip(HEADER.split(","), map(list, columns), strict=True))
+    times = [datetime.fromisoformat(one) for one in columns[5]]
+    for typed in (
+        {},
+        {"time": times, "price": [float(one) for one in columns[6]]},
+        {"time": [one.replace(tzinfo=None) for one in times]},
+    ):
+        parquet.write_table(arrow.table(as_text | typed), tmp_path / "prices.parquet")
+        rows = read_prices(tmp_path / "prices.parquet", NOW_US)
+        assert rows.refused == []
+        assert equal(rows.venue(), expected)
+    whole = (tmp_path / "prices.parquet").read_bytes()
+    packed = arrow.compress("\n".join([HEADER, *lines]).encode(), codec="zstd", asbytes=True)
+    assert equal(read(tmp_path, packed).venue(), expected)
+    arrow.parquet.write_table(arrow.table({"time": times}), tmp_path / "other")
+    for broken in (whole[:-20], whole[:50] + whole[80:], packed[:-20], packed[:40], (tmp_path / "other").read_bytes()):
+        with pytest.raises(InputError):
+            read(tmp_path, broken)
 
 
 def test_zone_ids_are_never_merged_with_names() -> None:

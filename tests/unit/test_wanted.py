@@ -351,6 +351,17 @@ def test_a_stop_gives_back_what_was_earned_for_risk_that_was_not_borne() -> None
     led.check()
 
 
+def test_a_start_counts_the_room_of_overrunning_instances_as_its_first_look_does() -> None:
+    """It gets at once what it would be extended to, not the least that it takes."""
+    led = Led(cores=2, guarantee=Guarantee.PER_INSTANCE, displaces_overrunning=True)
+    led.take(*(StartRequest(name, Market.SPOT, "c1", SECOND_US, None, DAY_US) for name in ("a", "b")))
+    started = led.take(wish("c", at_us=DAY_US + HOUR_US))
+    assert isinstance(started, InstanceStarted)
+    assert started.victims == ("b",)
+    assert (started.lifetime_us, started.limited_by) == (HOUR_US - SECOND_US, Rejection.SLA_UNATTAINABLE)
+    led.check()
+
+
 @pytest.mark.parametrize(("gives_back", "kept"), [(False, 0.01), (True, 4 * 0.005 / 5)])
 def test_who_declared_a_lifetime_gives_back_if_the_policy_says_so(*, gives_back: bool, kept: float) -> None:
     """It keeps what one would have earned that bears as much risk in all."""

@@ -19,6 +19,9 @@ KILL_MARGIN_S = 3.0
 EXTEND_S = 120.0
 """A busy node asks for a longer lifetime when so little of it is left."""
 
+LEASE_MARGIN_S = 10.0
+"""Jobs that save themselves are asked to so long, and the time that saving takes, before their lease ends."""
+
 
 class NodeState(StrEnum):
     """The state of a node in Slurm. `bad`: down, or drained by nobody that we know."""
@@ -36,6 +39,7 @@ class Deed(StrEnum):
     EXTEND = "extend"
     DRAIN = "drain"
     CLOSE = "close"
+    MOVE = "move"
     RETIRE = "retire"
     DROP = "drop"
     DESTROY = "destroy"
@@ -64,12 +68,16 @@ class SeenNode(NamedTuple):
 
 
 class SeenJob(NamedTuple):
-    """A job that waits for nodes of one of these pools, in this order, or that Slurm holds after a failed launch."""
+    """A job that waits for nodes of one of these pools, in this order, or that Slurm holds after a failed launch.
+
+    limit_s: how long it may run; None: for ever.
+    """
 
     job_id: str
     pools: tuple[str, ...]
     node_count: int = 1
     is_held: bool = False
+    limit_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,7 @@ class View:
     """All that was observed, by the name of the node. jobs: those that wait, in the order of the queue.
 
     free_in_s: by when the time limits of its jobs end a busy node's work; a node whose jobs have none is not in it.
+    saving_s: how long saving stops the jobs of a busy node; a node with a job that cannot save itself is not in it.
     """
 
     instances: Mapping[str, SeenInstance]
@@ -85,15 +94,20 @@ class View:
     jobs: Sequence[SeenJob]
     refusing: frozenset[str] = frozenset()
     free_in_s: Mapping[str, float] = field(default_factory=dict)
+    saving_s: Mapping[str, float] = field(default_factory=dict)
 
 
 class Action(NamedTuple):
-    """A deed on a node, on a job (release), or on behalf of a job: buy one node of the first of these pools."""
+    """A deed on a node, on a job (release), or on behalf of a job: buy one node of the first of these pools.
+
+    lifetime_s: what the job may need of the node; None: what the pool's file says.
+    """
 
     deed: Deed
     name: str
     why: str
     pools: tuple[str, ...] = ()
+    lifetime_s: float | None = None
 
 
 def pool_of(node: str) -> str:
@@ -164,8 +178,30 @@ def _completed(
         yield Action(Deed.STOP, name, "it did not join Slurm in time")
     elif node is not None and node.state is NodeState.BAD:
         yield from _given_back(view, name, "Slurm says that it is down or drained")
+    elif node is not None and _is_chained(wanted, view, name, instance):
+        yield from _moved(name, node, instance)
     elif node is not None and ends_soon(instance):
         yield Action(Deed.EXTEND if node.state is NodeState.BUSY else Deed.RETIRE, name, "its lifetime ends")
+
+
+def _is_chained(wanted: ClusterWanted, view: View, name: str, instance: SeenInstance) -> bool:
+    """Tell if the lease of a node ends whose jobs can go on from where they are on another."""
+    pool, saving_s = wanted.pool(pool_of(name)), view.saving_s.get(name)
+    return (
+        pool is not None
+        and pool.min_lease_s is not None
+        and saving_s is not None
+        and instance.left_s is not None
+        and instance.left_s <= saving_s + LEASE_MARGIN_S
+    )
+
+
+def _moved(name: str, node: SeenNode, instance: SeenInstance) -> Iterator[Action]:
+    """Yield what brings the jobs of a node under another lease: they save themselves, and wait again at the end."""
+    if not node.is_draining:
+        yield Action(Deed.DRAIN, name, "its lease ends")
+    elif instance.left_s is not None and instance.left_s <= KILL_MARGIN_S:
+        yield Action(Deed.MOVE, name, "its lease ends")
 
 
 def ends_soon(instance: SeenInstance) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from app.clusters.rules.deciding import Action, Deed, NodeState, SeenJob, View, ends_soon, pool_of
+from app.clusters.rules.deciding import EXTEND_S, Action, Deed, NodeState, SeenJob, View, ends_soon, pool_of
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
 
 BLOCK_MARGIN_S = 60.0
@@ -137,7 +137,8 @@ def _for_job(job: SeenJob, rooms: Sequence[_PoolRoom], left: int, group: int) ->
         bought = min(-(-lacking // group) * group, most)
         choices = _choices(rooms[at:] if count == 1 else [room])
         room.spare, room.more = bought - lacking, room.more - bought
-        yield from [Action(Deed.BUY, job.job_id, f"job {job.job_id} waits", choices)] * bought
+        lifetime_s = None if job.limit_s is None else job.limit_s + EXTEND_S
+        yield from [Action(Deed.BUY, job.job_id, f"job {job.job_id} waits", choices, lifetime_s)] * bought
         return
 
 

@@ -19,7 +19,7 @@ _CLOUD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 _OUT = re.compile(r"per_job|(group|keep_free):[1-9][0-9]{0,4}", re.ASCII)
 _BLOCK = re.compile(r"block:[1-9][0-9]{0,5}", re.ASCII)
 _DAY_S = 86_400
-_LONGEST_S = 366 * _DAY_S
+LONGEST_S = 366 * _DAY_S
 _SMALLEST_SUBNET = 24
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "str": ((str,), "text"),
@@ -34,7 +34,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolWanted:
-    """Nodes of one kind, and the Slurm partition of the same name. lifetime_s: asked for with each spot start."""
+    """Nodes of one kind, and the Slurm partition of the same name.
+
+    lifetime_s: asked for with each spot start, unless its job may run longer. min_lease_s: if that is not promised, a
+    start takes the longest lifetime that is, but at least this; None: it takes all or nothing.
+    """
 
     name: str
     cloud: str
@@ -42,6 +46,7 @@ class PoolWanted:
     market: str = "spot"
     max_nodes: int = 1
     lifetime_s: int = 3600
+    min_lease_s: int | None = None
     eviction_probability: float | None = None
 
     def check(self) -> None:
@@ -52,7 +57,11 @@ class PoolWanted:
             _check(_CLOUD.fullmatch(value), f"pool {self.name!r}: {value!r} is no name of a cloud or flavor")
         _check(self.market in {"spot", "on_demand"}, f"pool {self.name!r}: market is neither spot nor on_demand")
         _check(0 <= self.max_nodes <= MOST_NODES, f"pool {self.name!r}: max_nodes is not from 0 to {MOST_NODES}")
-        _check(60 <= self.lifetime_s <= _LONGEST_S, f"pool {self.name!r}: lifetime_s is not from 60 to {_LONGEST_S}")
+        _check(60 <= self.lifetime_s <= LONGEST_S, f"pool {self.name!r}: lifetime_s is not from 60 to {LONGEST_S}")
+        _check(
+            self.min_lease_s is None or (60 <= self.min_lease_s <= self.lifetime_s and self.market == "spot"),
+            f"pool {self.name!r}: min_lease_s is for spot, and from 60 to lifetime_s",
+        )
         chance = self.eviction_probability
         _check(
             chance is None or (0.0 < chance < 1.0 and self.market == "spot"),

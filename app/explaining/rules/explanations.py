@@ -27,6 +27,7 @@ from app.domain.values import (
     Resources,
     RiskLevel,
 )
+from app.domain.wanted import Wanted
 from app.forecasts.rules import Evidence
 from app.judging.attainment import Attainment
 from app.judging.reliability import PromiseEnd, fate_of
@@ -74,6 +75,8 @@ class Decided:
     """Of an accepted group, the nodes of its members."""
     removed: str | None = None
     """The node whose removal evicted the instance."""
+    wanted: Wanted | None = None
+    """Of a start that takes what it can be promised. `lifetime_us` is what it got, or the least that it takes."""
 
     @property
     def places(self) -> tuple[str, ...]:

@@ -263,7 +263,7 @@ def tell(decided: Decided) -> str:
         case DecisionOutcome.ACCEPTED:
             return _accepted(decided)
         case DecisionOutcome.REJECTED:
-            return f"Rejected: {_REASONS.get(str(decided.reason), str(decided.reason))}{_wanted(decided)}."
+            return f"Rejected: {_refusal(decided)}{_wanted(decided)}."
         case DecisionOutcome.EXTENDED | DecisionOutcome.EXTENSION_REJECTED:
             return decided.sentence
         case DecisionOutcome.STOPPED:
@@ -278,13 +278,20 @@ def tell(decided: Decided) -> str:
 _REASONS = {
     Rejection.NO_CAPACITY.value: "no node had room",
     Rejection.SLA_UNATTAINABLE.value: "the SLA was out of reach",
-    Rejection.BUDGET_EXHAUSTED.value: "the eviction budget of its class was exhausted",
+    Rejection.BUDGET_EXHAUSTED.value: "what its promise had left did not pay for its risk",
     Rejection.QUOTA_EXCEEDED.value: "its owner's quota was used up",
     Rejection.OVERRUNNING.value: "too many cores of its owner overran",
     Rejection.NO_HISTORY.value: "there was not enough history to promise anything",
     Rejection.QUOTES_STALE.value: "the quotes were too old to promise anything",
     Rejection.TOO_FEW_WINDOWS.value: "the estimate rested on too few windows to promise anything",
 }
+
+
+def _refusal(decided: Decided) -> str:
+    reason, basis = str(decided.reason), decided.basis
+    if reason == Rejection.BUDGET_EXHAUSTED.value and basis is not None and basis.book is not None:
+        return "the book of its stratum of lifetimes did not pay for its risk"
+    return _REASONS.get(reason, reason)
 
 
 def _accepted(decided: Decided) -> str:
@@ -299,6 +306,8 @@ def _wanted(decided: Decided) -> str:
     if decided.market is Market.ON_DEMAND or decided.lifetime_us is None:
         return ""
     asked = f" for at most {length_text(decided.lifetime_us)}"
+    if decided.wanted is not None and decided.outcome is DecisionOutcome.REJECTED:
+        asked = f" even for {length_text(decided.lifetime_us)}"
     basis = decided.basis
     if basis is None or basis.epoch is None or basis.probability is None:
         return asked

@@ -20,14 +20,13 @@ from tenure_client.forms.jobs import AttemptsAnswer, JobsAnswer
 async def submit_job(request: Request) -> Response:
     """Decide a job: all its instances start on demand, or none. A rejection is a decision too, and answered 201.
 
-    202: peers are asked whether they run it; show the job to see what came of it.
+    Where peers are asked whether they run it, show the job to see what came of it.
 
     Repeating the request shows the job as it is now; the same id with another body is a conflict.
     """
     body, cloud = await read_body(request, JobBody), request.path_params["cloud"]
     job = await reached(request, JobBoard).submit(cloud, body.asked(_owner(request)), body.peers, body.at_us)
-    status = 201 if job.is_native or job.ended_us is not None else 202
-    return respond(job_answer(cloud, job), status, {"Location": f"/v1/clouds/{cloud}/jobs/{body.id}"})
+    return respond(job_answer(cloud, job), 201, {"Location": f"/v1/clouds/{cloud}/jobs/{body.id}"})
 
 
 async def list_jobs(request: Request) -> Response:

@@ -41,7 +41,7 @@ async def read_quotes(request: Request) -> Response:
     table = await reached(request, TableReads).newest(name)
     cloud, now_us = await reached(request, Scheduler).present(name)
     if table is None:
-        raise TableNotFound(_no_table_yet(cloud, now_us))
+        raise TableNotFound(_no_table_yet(name, cloud, now_us))
     probability = query.eviction_probability or cloud.policy.eviction_probability
     policy, flavors = cloud.policy, _flavors_asked(cloud, query.flavor)
     of_now = quotes_of_now(table, cloud, flavors, now_us)
@@ -125,10 +125,17 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 10
 
 
-def _no_table_yet(cloud: Cloud, now_us: int) -> str:
+def _no_table_yet(name: str, cloud: Cloud, now_us: int) -> str:
     """Return why there are no quotes, until when, and what a caller can do."""
     ready_us = cloud.created_us + cloud.policy.warm_up_us
     if now_us < ready_us:
         until = f"the cloud warms up until {time_text(ready_us)} and promises nothing before"
         return f"no quantile table was published yet: {until}; tenure import makes a cloud that has a past already"
-    return "no quantile table was published yet, though the warm-up is over: a worker computes it (tenure worker)"
+    asking = f"POST /v1/clouds/{name}/tables asks for one at once"
+    due_us = cloud.policy.first_due_us(cloud.created_us)
+    if due_us is None:
+        return f"no quantile table was published yet: the first spot start has it computed, or {asking}"
+    if now_us < due_us:
+        return f"no quantile table was published yet: the first is due at {time_text(due_us)}; {asking}"
+    due = f"the first was due at {time_text(due_us)}, and a worker (tenure worker) computes it"
+    return f"no quantile table was published yet: {due}; tenure status tells what the workers do"

@@ -46,6 +46,7 @@ async def show(request: Request) -> Response:
         few=FEW_WINDOWS,
         told_us=TOLD_US,
         warming_until_us=warming_until_us(cloud, from_datetime(server_time(request))),
+        first_due_us=cloud.policy.first_due_us(cloud.created_us),
         live=f"/ui/clouds/{name}/live",
         sheet=sheet,
         **_shown(sheet, table),

@@ -75,6 +75,7 @@ async def show(request: Request) -> Response:
         table=table,
         policy=policy,
         warming_until_us=warming_until_us(cloud, now_us),
+        first_due_us=cloud.policy.first_due_us(cloud.created_us),
         asked=asked,
         lines=lines,
         units=UNITS,

@@ -80,7 +80,9 @@ def health_of(cloud: Cloud, newest: TableSummary | None, runs: Sequence[Run], no
             return ForecastHealth(
                 "warming up", "", f"Spot starts are rejected until {time_text(ready_us)}: no history yet.{why}"
             )
-        return ForecastHealth("no table", "bad", f"Spot starts are rejected: no table was published yet.{why}")
+        due_us = policy.first_due_us(cloud.created_us)
+        due = "" if due_us is None else f" The first {'is' if now_us < due_us else 'was'} due at {time_text(due_us)}."
+        return ForecastHealth("no table", "bad", f"Spot starts are rejected: no table was published yet.{due}{why}")
     age_us = now_us - newest.epoch_us
     age = f"The history behind the newest table ends {length_text(max(0, age_us))} before the cloud's time"
     limit = length_text(policy.table_max_age_us)

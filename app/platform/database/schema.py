@@ -262,6 +262,8 @@ venue = Table(
     Column("price_count", BigInteger, nullable=False, server_default="0"),
     Column("first_us", BigInteger),
     Column("last_us", BigInteger),
+    Column("revoked_by", Text, nullable=False, server_default="price"),
+    Column("observed_us", BigInteger),
 )
 
 machine_type = Table(
@@ -304,4 +306,57 @@ price_gap = Table(
     Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("from_us", BigInteger, primary_key=True, autoincrement=False),
     Column("to_us", BigInteger, nullable=False),
+)
+
+# What a provider tells of machines that it took back. The region as a zone stands for all of its zones.
+provider_rate = Table(
+    "provider_rate",
+    metadata,
+    Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    *(Column(name, Text, primary_key=True) for name in ("region", "zone", "instance_type", "product")),
+    Column("at_us", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("share", Double, nullable=False),
+)
+
+pool_observation = Table(
+    "pool_observation",
+    metadata,
+    Column("pool_id", Integer, ForeignKey("pool.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("instance", Text, primary_key=True),
+    Column("at_us", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", Text, primary_key=True),
+)
+
+venue_model = Table(
+    "venue_model",
+    metadata,
+    Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("trained_us", BigInteger, nullable=False),
+    Column("body", JSONB, nullable=False),
+    Column("fitted_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+)
+
+venue_refit = Table(
+    "venue_refit",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), nullable=False),
+    Column("until_us", BigInteger, nullable=False),
+    Column("status", Text, nullable=False, server_default="pending"),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("error", Text),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    *(Column(name, DateTime(timezone=True)) for name in ("started_at", "finished_at", "retry_at")),
+)
+Index("venue_refit_until", venue_refit.c.venue_id, venue_refit.c.until_us, unique=True)
+
+venue_feed = Table(
+    "venue_feed",
+    metadata,
+    Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    *(Column(name, Text, nullable=False) for name in ("provider", "region")),
+    *(Column(name, DateTime(timezone=True)) for name in ("polled_at", "succeeded_at")),
+    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("error", Text),
 )

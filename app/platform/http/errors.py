@@ -235,6 +235,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.EpochsCrossed: Problem(503, "preemptible.batch.epochs_crossed", "The batch needs a further table"),
     errors.LogNewer: Problem(503, "preemptible.log.newer", "A newer version of the service wrote this log"),
     errors.Overloaded: Problem(503, "preemptible.service.overloaded", "Too many requests wait"),
+    errors.VenueBusy: Problem(503, "preemptible.venue.busy", "Prices of venues are being written"),
     errors.ServiceStopping: Problem(503, "preemptible.service.stopping", "This process is stopping"),
     errors.TooManyStreams: Problem(429, "preemptible.streams.too_many", "Too many event streams"),
     Unauthenticated: Problem(401, "preemptible.token.invalid", "No valid token"),

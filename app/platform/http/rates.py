@@ -41,6 +41,7 @@ COSTS = {
     "list_pools": 10,
     "list_tokens": 10,
     "list_venues": 10,
+    "observe_machines": 20,
     "list_webhooks": 10,
     "quote_extension": 5,
     "read_cloud_metrics": 50,

@@ -111,6 +111,14 @@ STREAMS = _gauge("tenure_event_streams", "Streams of events that are open.")
 VENUE_QUOTES = _counter(
     "tenure_venue_quotes_total", "Quotes of pools of venues that this process answered with.", ["venue"]
 )
+FEED_AGE_S = _gauge(
+    "tenure_venue_feed_age_seconds",
+    "How long ago a poll of a venue's feed last succeeded; before the first, how old the venue is.",
+    ["venue"],
+)
+FEED_FAILURES = _gauge(
+    "tenure_venue_feed_failures", "Polls of a venue's feed that failed since the last that succeeded.", ["venue"]
+)
 LEFT_ALONE = _gauge(
     "tenure_left_alone",
     "What this process leaves alone because a newer version wrote it: `clouds`, how many; `database`, 1 where it is all"

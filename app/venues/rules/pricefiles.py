@@ -1,15 +1,14 @@
-"""The forms in which prices come: the documented CSV, and what `aws ec2 describe-spot-price-history` prints.
+"""Prices as they are read: the documented CSV, and what its rows and those of other forms must be.
 
-Every line (of CSV) or entry (of JSON) is taken or refused by itself, with a permanent code. A file whose form is broken
-is refused as a whole. Reading is bounded in size before anything is parsed.
+Every line (of CSV) or entry (of JSON, `providerfiles.py`) is taken or refused by itself, with a permanent code. A file
+whose form is broken is refused as a whole. Reading is bounded in size before anything is parsed.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ import numpy as np
 from app.domain.inputs import InputError
 from app.domain.times import MAX_TIME_US, SECOND_US, from_datetime
 from app.venues.rules.history import MICRO, PoolName, SilentStretch, VenuePrices, venue_of
+from app.venues.rules.rates import ProviderRate, RateKind
 
 CSV_COLUMNS = ["provider", "region", "zone", "instance_type", "product", "time", "price", "currency"]
 EARLIEST_US = from_datetime(datetime(2009, 1, 1, tzinfo=UTC))
@@ -32,7 +32,9 @@ MOST_REFUSED_TOLD = 100
 _LONGEST_LINE = 2_000
 _LONGEST_WORD = 100
 _PRICE = re.compile(r"\d{1,5}(?:\.\d{1,12})?", re.ASCII)
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/()+-]*", re.ASCII)
+_SHARE = re.compile(r"[01](?:\.\d{1,20})?", re.ASCII)
+POOL_WORD = r"^[A-Za-z0-9][A-Za-z0-9 ._/()+-]*$"
+_WORD = re.compile(POOL_WORD.strip("^$"), re.ASCII)
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _ZONE_ID = re.compile(r"[a-z]+\d*-az\d+")
 
@@ -55,13 +57,19 @@ class _Unfit(Exception):
 
 @dataclass(slots=True)
 class PriceRows:
-    """Rows taken so far, by pool; `refused` holds the first refusals, `refused_count` tells all."""
+    """Rows taken so far, by pool; `refused` holds the first refusals, `refused_count` tells all.
+
+    `other_count` entries are no prices of spot machines and were left out. `rates` are what providers told of machines
+    that they took back, the newest for each pool; the region's name as a zone stands for all of its zones.
+    """
 
     now_us: int
     rows: dict[PoolName, tuple[array[int], array[int]]] = field(default_factory=dict)
     refused: list[PriceRefused] = field(default_factory=list)
+    rates: dict[PoolName, ProviderRate] = field(default_factory=dict)
     refused_count: int = 0
     read_count: int = 0
+    other_count: int = 0
     currency: str | None = None
     _known: dict[tuple[str, ...], PoolName] = field(default_factory=dict)
 
@@ -77,6 +85,37 @@ class PriceRows:
             return
         ats.append(at_us)
         micros.append(micro)
+
+    def take_rate(self, line: int, words: Sequence[Any], time: object, kind: RateKind, share: object) -> None:
+        """Take how often a provider took machines back, unless a newer rate is known, or note why it is refused."""
+        self.read_count += 1
+        try:
+            told = ProviderRate(_time_us(time, self.now_us), kind, _share(share))
+            name = _pool_name(tuple(words))
+        except _Unfit as error:
+            self.refuse(line, error.code, str(error))
+            return
+        if name in self.rates or len(self.rates) < MOST_POOLS:
+            self.rates[name] = max(told, self.rates.get(name, told))
+        else:
+            self.refuse(line, "preemptible.pools.too_many", f"more than {MOST_POOLS} rates")
+
+    def leave_out(self) -> None:
+        """Note an entry that is no price of a spot machine."""
+        self.read_count += 1
+        self.other_count += 1
+
+    def time_us(self, text: object) -> int | None:
+        """Return a time that a row may have; None if it is none."""
+        try:
+            return _time_us(text, self.now_us)
+        except _Unfit:
+            return None
+
+    def refuse_form(self, line: int, why: str) -> None:
+        """Note a line or an entry that is no row at all."""
+        self.read_count += 1
+        self.refuse(line, "preemptible.line.malformed", why)
 
     def refuse(self, line: int, code: str, why: str) -> None:
         """Note a refusal."""
@@ -122,22 +161,9 @@ def read_csv(lines: Iterable[str], rows: PriceRows) -> None:
         if len(parts) == len(CSV_COLUMNS) and len(line) <= _LONGEST_LINE:
             rows.take(number, parts[:5], parts[5], parts[6], parts[7])
         elif parts != [""]:
-            rows.read_count += 1
-            why = f"expected {len(CSV_COLUMNS)} values of together at most {_LONGEST_LINE} characters"
-            rows.refuse(number, "preemptible.line.malformed", why)
-
-
-def read_aws(chunks: Iterable[str], rows: PriceRows) -> None:
-    """Take the entries of AWS' `{"SpotPriceHistory": [...]}`, in any order, one entry in memory at a time."""
-    for number, entry in enumerate(_entries(chunks), 1):
-        if not isinstance(entry, dict):
-            rows.read_count += 1
-            rows.refuse(number, "preemptible.line.malformed", "an entry is no object")
-            continue
-        zone = entry.get("AvailabilityZone") or entry.get("AvailabilityZoneId")
-        region = region_of(zone) if isinstance(zone, str) else ""
-        words = "aws", region, zone, entry.get("InstanceType"), entry.get("ProductDescription")
-        rows.take(number, words, entry.get("Timestamp"), entry.get("SpotPrice"), "USD")
+            rows.refuse_form(
+                number, f"expected {len(CSV_COLUMNS)} values of together at most {_LONGEST_LINE} characters"
+            )
 
 
 def read_gaps(lines: Iterable[str], now_us: int) -> list[SilentStretch]:
@@ -165,58 +191,6 @@ def region_of(zone: str) -> str:
     return zone.split("-az", maxsplit=1)[0] if _ZONE_ID.fullmatch(zone) else zone.rstrip("abcdefghijklmnopqrstuvwxyz")
 
 
-_LIST = re.compile(r'\s*\ufeff?\s*\{\s*"SpotPriceHistory"\s*:\s*\[')
-_END = re.compile(r'\s*(?:,\s*"NextToken"\s*:\s*(?:null|"[^"]{0,10000}")\s*)?\}\s*')
-_LONGEST_ENTRY = 10_000
-
-
-def _entries(chunks: Iterable[str]) -> Iterator[Any]:
-    """Yield the entries of the list, one after another. Raise InputError where the form breaks."""
-    texts, buffer, decoder, count = iter(chunks), "", json.JSONDecoder(), 0
-    while not (opening := _LIST.match(buffer)):
-        buffer = _more(texts, buffer, 'the file is no {"SpotPriceHistory": [...]}')
-    at = opening.end()
-    while True:
-        if len(buffer) - at < _LONGEST_ENTRY:
-            buffer, at = buffer[at:] + next(texts, ""), 0
-        rest = len(buffer) - len(buffer[at:].lstrip()) if buffer[at : at + 1].isspace() else at
-        if buffer[rest : rest + 1] == "]":
-            break
-        if count:
-            if buffer[rest : rest + 1] != ",":
-                raise InputError(f"after entry {count}: the JSON is broken or cut short")
-            rest = _after_spaces(buffer, rest + 1)
-        try:
-            entry, at = decoder.raw_decode(buffer, rest)
-        except (ValueError, RecursionError):
-            raise InputError(f"after entry {count}: the JSON is broken or cut short") from None
-        count += 1
-        yield entry
-    _check_end(texts, buffer[rest + 1 :], count)
-
-
-def _after_spaces(text: str, at: int) -> int:
-    while text[at : at + 1].isspace():
-        at += 1
-    return at
-
-
-def _check_end(texts: Iterator[str], rest: str, count: int) -> None:
-    for text in texts:
-        rest += text
-        if len(rest) > 2 * _LONGEST_ENTRY + len(text):
-            break
-    if not _END.fullmatch(rest):
-        raise InputError(f"after entry {count}: the JSON is broken or cut short")
-
-
-def _more(texts: Iterator[str], buffer: str, why: str) -> str:
-    more = next(texts, "")
-    if not more or len(buffer) > _LONGEST_ENTRY:
-        raise InputError(why)
-    return buffer + more
-
-
 def _time_us(text: object, now_us: int) -> int:
     try:
         at = datetime.fromisoformat(text)  # type: ignore[arg-type]
@@ -236,6 +210,12 @@ def _micro(text: object) -> int:
     if not micro:
         raise _Unfit("preemptible.price.invalid", f"{_short(text)} is no price of at least a millionth")
     return micro
+
+
+def _share(text: object) -> float:
+    if not isinstance(text, str) or not _SHARE.fullmatch(text) or float(text) > 1.0:
+        raise _Unfit("preemptible.rate.invalid", f"{_short(text)} is no share from 0 to 1")
+    return float(text)
 
 
 def _pool_name(words: tuple[Any, ...]) -> PoolName:

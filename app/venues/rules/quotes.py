@@ -6,7 +6,7 @@ running maxima (thesis, 4.8); the survival told beside it is that of the starts 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil, isnan
 
@@ -17,10 +17,12 @@ from app.venues.rules.bounds import least_survival, windows_of
 from app.venues.rules.cost import analog_cost, past_starts
 from app.venues.rules.features import EVERY_US
 from app.venues.rules.history import PriceSteps
+from app.venues.rules.observed import ObservedSurvival, QuoteSource
 from app.venues.rules.survival import begun_under, highest_within, lattice, least_bid, share_surviving
 
 LEAST_HISTORY_US = DAY_US
 CONFIDENCE = 0.95
+_CROSSING = QuoteSource.PRICE_CROSSING
 
 
 class QuoteReason(StrEnum):
@@ -28,14 +30,16 @@ class QuoteReason(StrEnum):
 
     PRICE_UNKNOWN = "price_unknown"
     HISTORY_TOO_SHORT = "history_too_short"
+    NO_EVIDENCE = "no_evidence"
+    PROBABILITY_NOT_REACHED = "probability_not_reached"
 
 
 @dataclass(frozen=True, slots=True)
 class PoolQuote:
     """A pool's answer. Prices and costs are in the venue's currency: a price for an hour, a cost for the lifetime.
 
-    `survival` is the share of past starts that lived, `at_least` its bound from `windows` that share no future. All but
-    the price are None with a reason `why_not`.
+    `survival` is the share that is expected to live by the `source`, `at_least` its bound from `windows` that share no
+    future. With a reason `why_not` there is no bid.
     """
 
     price: float | None
@@ -44,6 +48,7 @@ class PoolQuote:
     at_least: float | None = None
     windows: int = 0
     cost: float | None = None
+    source: QuoteSource | None = None
     why_not: QuoteReason | None = None
 
 
@@ -68,7 +73,23 @@ def pool_quote(
     if isnan(survival):
         return PoolQuote(price, why_not=QuoteReason.HISTORY_TOO_SHORT)
     at_least = least_survival(survival, windows, effect, CONFIDENCE)
-    return PoolQuote(price, bid, survival, at_least, windows, analog_cost(starts, price, lifetime_us))
+    return PoolQuote(price, bid, survival, at_least, windows, analog_cost(starts, price, lifetime_us), _CROSSING)
+
+
+def capacity_quote(
+    price: float | None, on_demand: float | None, found: ObservedSurvival | None, lifetime_us: int, probability: float
+) -> PoolQuote:
+    """Return the quote of a pool whose machines end for lack of capacity: a bid is a cap there, the on-demand price.
+
+    Seconds are billed, as providers do today.
+    """
+    if found is None:
+        return PoolQuote(price, why_not=QuoteReason.NO_EVIDENCE)
+    cost = None if price is None else price * lifetime_us / HOUR_US
+    told = PoolQuote(price, None, found.share, found.at_least, found.windows, cost, found.source)
+    if found.share < probability:
+        return replace(told, why_not=QuoteReason.PROBABILITY_NOT_REACHED)
+    return replace(told, bid=on_demand)
 
 
 def on_demand_cost(price: float | None, lifetime_us: int) -> float | None:

@@ -6,22 +6,27 @@ file twice changes nothing; of several prices of a pool at one time the highest 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from app.domain.errors import VenueBusy
 from app.domain.times import DAY_US
+from app.engine.cluster import Ints
 from app.platform.database.database import Database, Session
 from app.platform.database.lockids import VENUE_LOCK
 from app.venues.rules.history import PoolName, SilentStretch
+from app.venues.rules.rates import ProviderRate, RevokedBy
 from app.venues.rules.types import MachineType
 
 _AT_ONCE = 50_000
 """Prices in a statement."""
 _PATIENT = "SET LOCAL idle_in_transaction_session_timeout = '5min'"
 """Sending so many prices takes a busy client longer than other transactions may rest."""
-_VENUE = "id, name, currency, created_at, changed_at, version, pool_count, price_count, first_us, last_us"
+_VENUE = "id, name, currency, created_at, changed_at, version, pool_count, price_count, first_us, last_us, revoked_by"
 _ENTER = "INSERT INTO venue (name, currency) VALUES (%(name)s, %(currency)s) ON CONFLICT (name) DO NOTHING"
 _TYPES = """
 INSERT INTO machine_type (venue_id, instance_type, compute_units, memory_gib, on_demand)
@@ -54,6 +59,14 @@ FROM kept GROUP BY 1, 2
 ON CONFLICT (pool_id, day) DO UPDATE SET at_us = excluded.at_us, micro = excluded.micro
 WHERE (price_day.at_us, price_day.micro) IS DISTINCT FROM (excluded.at_us, excluded.micro)
 """
+_RATES = """
+INSERT INTO provider_rate (venue_id, region, zone, instance_type, product, at_us, kind, share)
+SELECT %(venue)s, * FROM unnest(%(region)s::text[], %(zone)s::text[], %(instance_type)s::text[], %(product)s::text[],
+    %(at_us)s::bigint[], %(kind)s::text[], %(share)s::float8[])
+ON CONFLICT (venue_id, region, zone, instance_type, product) DO UPDATE
+SET at_us = excluded.at_us, kind = excluded.kind, share = excluded.share
+WHERE provider_rate.at_us <= excluded.at_us
+"""
 _GAPS = """
 INSERT INTO price_gap (venue_id, from_us, to_us)
 SELECT %(venue)s, * FROM unnest(%(from_us)s::bigint[], %(to_us)s::bigint[])
@@ -61,11 +74,13 @@ ON CONFLICT (venue_id, from_us) DO UPDATE SET to_us = greatest(price_gap.to_us, 
 """
 _COUNT = f"""
 WITH counted AS (
-    SELECT count(DISTINCT pool_id) AS pools, coalesce(sum(cardinality(at_us)), 0) AS prices,
+    SELECT (SELECT count(*) FROM pool WHERE venue_id = %(venue)s) AS pools,
+        coalesce(sum(cardinality(at_us)), 0) AS prices,
         min(at_us[1]) AS first_us, max(at_us[cardinality(at_us)]) AS last_us
     FROM price_day JOIN pool ON pool.id = pool_id WHERE venue_id = %(venue)s
 )
-UPDATE venue SET version = version + 1, changed_at = now(), pool_count = pools, price_count = prices,
+UPDATE venue SET version = version + 1, changed_at = now(), revoked_by = coalesce(%(revoked_by)s, revoked_by),
+    pool_count = pools, price_count = prices,
     first_us = counted.first_us, last_us = counted.last_us
 FROM counted WHERE id = %(venue)s RETURNING {_VENUE.replace("first_us, last_us", "venue.first_us, venue.last_us")}
 """
@@ -73,7 +88,9 @@ _OF_POOL = "pool.id, provider, region, zone, pool.instance_type, product"
 _PAGE = f"""
 SELECT {_OF_POOL}, newest.at_us[cardinality(newest.at_us)], newest.micro[cardinality(newest.micro)], on_demand
 FROM pool LEFT JOIN machine_type USING (venue_id, instance_type)
-CROSS JOIN LATERAL (SELECT at_us, micro FROM price_day WHERE pool_id = pool.id ORDER BY day DESC LIMIT 1) newest
+LEFT JOIN LATERAL (
+    SELECT at_us, micro FROM price_day WHERE pool_id = pool.id ORDER BY day DESC LIMIT 1
+) newest ON true
 WHERE venue_id = %(venue)s AND pool.id > %(after)s AND (%(type)s::text IS NULL OR instance_type = %(type)s)
 AND (%(zone)s::text IS NULL OR zone = %(zone)s) ORDER BY pool.id LIMIT %(limit)s
 """
@@ -92,7 +109,10 @@ WHERE venue_id = %(venue)s AND day BETWEEN %(first)s AND %(last)s ORDER BY pool_
 
 @dataclass(frozen=True, slots=True)
 class StoredVenue:
-    """A venue: `version` rises with each import; times are of its first and last price, None without any."""
+    """A venue: `version` rises with each import; times are of its first and last price, None without any.
+
+    `revoked_by`: what ends machines there, a price above the bid or a lack of capacity.
+    """
 
     id: int
     name: str
@@ -104,15 +124,16 @@ class StoredVenue:
     price_count: int
     first_us: int | None
     last_us: int | None
+    revoked_by: RevokedBy
 
 
 class StoredPool(NamedTuple):
-    """A pool with its newest price, and the on-demand price of its machine type; None if that is not known."""
+    """A pool with its newest price, and the on-demand price of its machine type; None what is not known."""
 
     id: int
     name: PoolName
-    price_us: int
-    micro: int
+    price_us: int | None
+    micro: int | None
     on_demand: float | None
 
 
@@ -124,12 +145,19 @@ class DayOfPrices(NamedTuple):
     micro: Sequence[int]
 
 
-class _PriceColumns(NamedTuple):
-    """Prices as columns: the place of the pool among those given, the time, and millionths."""
+@dataclass(frozen=True, slots=True)
+class GivenPrices:
+    """An import's content: times and millionths by pool, machine types, gaps, rates that a provider told.
 
-    places: list[int]
-    times: list[int]
-    prices: list[int]
+    `currency` None: it brings no price. `revoked_by` None: as the venue has it, `price` in a new one.
+    """
+
+    rows: Mapping[PoolName, tuple[Ints, Ints]]
+    currency: str | None
+    types: Mapping[str, MachineType]
+    gaps: Sequence[SilentStretch]
+    rates: Mapping[PoolName, ProviderRate]
+    revoked_by: RevokedBy | None = None
 
 
 class OtherCurrency(Exception):
@@ -142,45 +170,47 @@ class VenuePriceStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def write(
-        self,
-        name: str,
-        currency: str,
-        rows: Mapping[PoolName, tuple[Sequence[int], Sequence[int]]],
-        types: Mapping[str, MachineType],
-        gaps: Sequence[SilentStretch],
-    ) -> tuple[StoredVenue, int]:
-        """Add prices (times, millionths) by pool, machine types and gaps to a venue, which is made if it is not there.
+    async def write(self, name: str, given: GivenPrices) -> tuple[StoredVenue, int]:
+        """Add what is given to a venue, which is made if it is not there.
 
         Return the venue, and how many prices it had before. All of it is written or nothing. Raises OtherCurrency.
         """
-        columns = _price_columns(rows)
         async with self._database.transaction() as session:
             await session.execute(_PATIENT)
             await session.execute(
                 "SELECT pg_advisory_xact_lock(%(a)s, %(b)s)", dict(zip("ab", VENUE_LOCK, strict=True))
             )
-            await session.execute(_ENTER, {"name": name, "currency": currency})
+            await session.execute(_ENTER, {"name": name, "currency": given.currency or "USD"})
             [row] = await session.execute(f"SELECT {_VENUE} FROM venue WHERE name = %(name)s", {"name": name})
-            venue = StoredVenue(*row)
-            if venue.currency != currency:
-                raise OtherCurrency(f"venue {name!r} has prices in {venue.currency}, and these are in {currency}")
-            await _write_types(session, venue.id, types)
-            await _write_prices(session, venue.id, list(rows), columns)
-            given = {"from_us": [gap.from_us for gap in gaps], "to_us": [gap.to_us for gap in gaps]}
-            await session.execute(_GAPS, {"venue": venue.id, **given})
-            [row] = await session.execute(_COUNT, {"venue": venue.id})
-        return StoredVenue(*row), venue.price_count
+            venue = _venue(row)
+            if given.currency not in {None, venue.currency}:
+                raise OtherCurrency(f"venue {name!r} has prices in {venue.currency}, and these are in {given.currency}")
+            await _write_types(session, venue.id, given.types)
+            await _write_rates(session, venue.id, given.rates)
+            await _write_prices(session, venue.id, given.rows)
+            gaps = {"from_us": [gap.from_us for gap in given.gaps], "to_us": [gap.to_us for gap in given.gaps]}
+            await session.execute(_GAPS, {"venue": venue.id, **gaps})
+            [row] = await session.execute(_COUNT, {"venue": venue.id, "revoked_by": given.revoked_by})
+        return _venue(row), venue.price_count
+
+    async def remove(self, name: str) -> bool:
+        """Remove a venue with all that is of it; False if there is none. Raises VenueBusy while prices are written."""
+        async with self._database.transaction() as session:
+            lock = dict(zip("ab", VENUE_LOCK, strict=True))
+            [[is_free]] = await session.execute("SELECT pg_try_advisory_xact_lock(%(a)s, %(b)s)", lock)
+            if not is_free:
+                raise VenueBusy(f"prices are being written; venue {name!r} was not removed")
+            return bool(await session.execute("DELETE FROM venue WHERE name = %(name)s RETURNING id", {"name": name}))
 
     async def page(self, after: str, limit: int) -> list[StoredVenue]:
         """Return venues after a name, by name."""
         sql = f"SELECT {_VENUE} FROM venue WHERE name > %(after)s ORDER BY name LIMIT %(limit)s"
-        return [StoredVenue(*row) for row in await self._database.execute(sql, {"after": after, "limit": limit})]
+        return [_venue(row) for row in await self._database.execute(sql, {"after": after, "limit": limit})]
 
     async def get(self, name: str) -> StoredVenue | None:
         """Return a venue."""
         rows = await self._database.execute(f"SELECT {_VENUE} FROM venue WHERE name = %(name)s", {"name": name})
-        return StoredVenue(*rows[0]) if rows else None
+        return _venue(rows[0]) if rows else None
 
     async def pools(
         self, venue_id: int, after_id: int, limit: int, *, instance_type: str | None = None, zone: str | None = None
@@ -206,28 +236,41 @@ class VenuePriceStore:
         return [SilentStretch(*row) for row in await self._database.execute(sql, {"venue": venue_id})]
 
 
+def _venue(row: Sequence[Any]) -> StoredVenue:
+    venue = StoredVenue(*row)
+    return replace(venue, revoked_by=RevokedBy(venue.revoked_by))
+
+
 async def _write_types(session: Session, venue_id: int, types: Mapping[str, MachineType]) -> None:
     units, memory, prices = zip(*types.values(), strict=True) if types else ((), (), ())
     columns = {"names": list(types), "units": list(units), "memory": list(memory), "prices": list(prices)}
     await session.execute(_TYPES, {"venue": venue_id, **columns})
 
 
-def _price_columns(rows: Mapping[PoolName, tuple[Sequence[int], Sequence[int]]]) -> _PriceColumns:
-    places, times, prices = list[int](), list[int](), list[int]()
-    for place, (at_us, micro) in enumerate(rows.values()):
-        places += [place] * len(at_us)
-        times += at_us
-        prices += micro
-    return _PriceColumns(places, times, prices)
+async def _write_rates(session: Session, venue_id: int, rates: Mapping[PoolName, ProviderRate]) -> None:
+    words = {word: [getattr(name, word) for name in rates] for word in PoolName._fields if word != "provider"}
+    told = {word: [getattr(one, word) for one in rates.values()] for word in ProviderRate._fields}
+    await session.execute(_RATES, {"venue": venue_id, **words, **told})
 
 
-async def _write_prices(session: Session, venue_id: int, names: Sequence[PoolName], columns: _PriceColumns) -> None:
-    words = {word: [getattr(name, word) for name in names] for word in PoolName._fields}
+async def pools_of(session: Session, venue_id: int, names: Iterable[PoolName]) -> dict[PoolName, int]:
+    """Return the ids of all pools of a venue; those named are made if they are not there."""
+    named = [*names]
+    words = {word: [getattr(name, word) for name in named] for word in PoolName._fields}
     await session.execute(_POOLS, {"venue": venue_id, **words})
     sql = f"SELECT {_OF_POOL} FROM pool WHERE venue_id = %(venue)s"
-    ids = {PoolName(*row[1:]): row[0] for row in await session.execute(sql, {"venue": venue_id})}
-    of_place = [ids[name] for name in names]
-    for begin in range(0, len(columns.places), _AT_ONCE):
-        places, times, prices = (column[begin : begin + _AT_ONCE] for column in columns)
-        pools = [of_place[place] for place in places]
-        await session.execute(_MERGE, {"pools": pools, "at_us": times, "micro": prices})
+    return {PoolName(*row[1:]): row[0] for row in await session.execute(sql, {"venue": venue_id})}
+
+
+async def _write_prices(session: Session, venue_id: int, rows: Mapping[PoolName, tuple[Ints, Ints]]) -> None:
+    """Merge the prices, some of them at a time: as lists they take ten times the room."""
+    if not rows:
+        return
+    ids = await pools_of(session, venue_id, rows)
+    pools = np.repeat([ids[name] for name in rows], [len(at_us) for at_us, _ in rows.values()])
+    times, prices = (np.concatenate([pair[side] for pair in rows.values()]) for side in (0, 1))
+    for begin in range(0, len(pools), _AT_ONCE):
+        part = {"pools": pools, "at_us": times, "micro": prices}
+        await session.execute(
+            _MERGE, {word: column[begin : begin + _AT_ONCE].tolist() for word, column in part.items()}
+        )

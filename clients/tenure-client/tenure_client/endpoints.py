@@ -35,7 +35,7 @@ from tenure_client.forms.owners import OwnerAnswer, OwnersAnswer
 from tenure_client.forms.peers import OfferWordAnswer, PeerAnswer, PeersAnswer, PeerTrialAnswer
 from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
 from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, TokensAnswer, VersionsAnswer
-from tenure_client.forms.venues import PoolsAnswer, VenueAnswer, VenueQuotesAnswer, VenuesAnswer
+from tenure_client.forms.venues import ObservedAnswer, PoolsAnswer, VenueAnswer, VenueQuotesAnswer, VenuesAnswer
 from tenure_client.forms.webhooks import (
     DeadLettersAnswer,
     NewWebhookAnswer,
@@ -269,7 +269,9 @@ REMOVE_PEER = Endpoint("DELETE", _PEER, NOTHING, Chapter.PEERS, "Remove a peer",
 _VENUE = "/v1/venues/{venue}"
 VENUES = Endpoint("GET", "/v1/venues", VenuesAnswer, Chapter.VENUES, "List venues")
 VENUE = Endpoint("GET", _VENUE, VenueAnswer, Chapter.VENUES, "Show a venue")
+REMOVE_VENUE = Endpoint("DELETE", _VENUE, NOTHING, Chapter.VENUES, "Remove a venue", 204, repeat=Repeat.ONCE)
 POOLS = Endpoint("GET", f"{_VENUE}/pools", PoolsAnswer, Chapter.VENUES, "List a venue's pools")
+OBSERVE = Endpoint("POST", f"{_VENUE}/observations", ObservedAnswer, Chapter.VENUES, "Report what became of machines")
 VENUE_QUOTES = Endpoint("GET", f"{_VENUE}/quotes", VenueQuotesAnswer, Chapter.VENUES, "Ask a venue for bids")
 CREATE_TOKEN = Endpoint("POST", "/v1/tokens", NewTokenAnswer, Chapter.TOKENS, "Create a token", 201, repeat=Repeat.ONCE)
 TOKENS = Endpoint("GET", "/v1/tokens", TokensAnswer, Chapter.TOKENS, "List tokens")

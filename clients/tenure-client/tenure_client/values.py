@@ -81,6 +81,23 @@ class Resources(NamedTuple):
     disk_gib: int = 0
 
 
+class MachineSeen(Struct):
+    """Something that was seen of a machine of a venue's pool, which the first five words name.
+
+    `id` names the instance, or a series of probes. `kind`: `started`, `revoked`, `ended`, `probe_up`,
+    `probe_down` or `notice`.
+    """
+
+    provider: str
+    region: str
+    zone: str
+    instance_type: str
+    product: str
+    id: str
+    at: datetime
+    kind: str
+
+
 class Start(Struct, omit_defaults=True):
     """A start. Spot starts must declare a lifetime; `eviction_probability` is their own SLA, not the cloud's.
 

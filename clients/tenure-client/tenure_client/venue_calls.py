@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
+
+from msgspec import to_builtins
 
 from tenure_client import endpoints
 from tenure_client.calls import PAGE
 from tenure_client.endpoints import Call, Listing
 from tenure_client.forms.answer import Seconds
-from tenure_client.forms.venues import PoolAnswer, VenueAnswer, VenueQuotesAnswer
+from tenure_client.forms.venues import ObservedAnswer, PoolAnswer, VenueAnswer, VenueQuotesAnswer
+from tenure_client.values import MachineSeen
 
 
 def venues(*, limit: int = PAGE, marker: str | None = None) -> Listing[VenueAnswer]:
@@ -19,6 +23,11 @@ def venues(*, limit: int = PAGE, marker: str | None = None) -> Listing[VenueAnsw
 def venue(venue: str) -> Call[VenueAnswer]:
     """Show a venue: its pools and prices counted, and from when to when they are."""
     return endpoints.VENUE.call(venue=venue)
+
+
+def remove_venue(venue: str) -> Call[None]:
+    """Remove a venue with its pools, prices and observations. Raises NotFound if it is gone already."""
+    return endpoints.REMOVE_VENUE.call(venue=venue)
 
 
 def pools(
@@ -32,6 +41,11 @@ def pools(
     """List a venue's pools with their newest prices."""
     query = {"type": instance_type, "zone": zone, "limit": limit, "marker": marker}
     return Listing(endpoints.POOLS.call(query=query, venue=venue), lambda page: page.pools)
+
+
+def observe(venue: str, observations: Sequence[MachineSeen]) -> Call[ObservedAnswer]:
+    """Report up to 1000 things that were seen of machines. The same twice changes nothing."""
+    return endpoints.OBSERVE.call(body={"observations": [to_builtins(one) for one in observations]}, venue=venue)
 
 
 def venue_quotes(

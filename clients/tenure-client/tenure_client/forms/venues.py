@@ -7,7 +7,18 @@ from typing import Annotated
 from msgspec import Meta
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
-from tenure_client.forms.words import VenueReasonWord
+from tenure_client.forms.words import QuoteSourceWord, RevokedByWord, VenueReasonWord
+
+
+class VenueFeedAnswer(Answer, kw_only=True):
+    """A provider's region that is followed: it is polled, and its prices are imported."""
+
+    provider: str
+    region: str
+    polled_at: Moment
+    succeeded_at: Annotated[Moment | None, Meta(description="Of the last poll that succeeded; null before the first.")]
+    failures: Annotated[int, Meta(description="Polls that failed since then.")]
+    error: Annotated[str | None, Meta(description="The reason for which the last poll failed; null if it did not.")]
 
 
 class VenueAnswer(Answer, kw_only=True):
@@ -19,6 +30,8 @@ class VenueAnswer(Answer, kw_only=True):
     price_count: int
     first_price_at: Moment | None
     last_price_at: Moment | None
+    revoked_by: RevokedByWord
+    feed: Annotated[VenueFeedAnswer | None, Meta(description="Null in lists, and where nobody follows a provider.")]
     links: list[Link]
 
 
@@ -35,8 +48,8 @@ class PoolAnswer(Answer, kw_only=True):
     zone: str
     instance_type: str
     product: str
-    price: Annotated[float, Meta(description="The newest price of an hour.")]
-    price_at: Annotated[Moment, Meta(description="The time at which it was told.")]
+    price: Annotated[float | None, Meta(description="The newest price of an hour; null where none was told.")]
+    price_at: Annotated[Moment | None, Meta(description="The time at which it was told.")]
     on_demand_price: Annotated[float | None, Meta(description="Of an hour; null where the import did not tell it.")]
 
 
@@ -55,15 +68,18 @@ class VenueQuoteAnswer(Answer, kw_only=True):
     product: str
     price: Annotated[float | None, Meta(description="Of an hour now; null where it is unknown.")]
     bid: Annotated[
-        float | None, Meta(description="The least bid that so many past starts lived under; null with `why_not`.")
+        float | None,
+        Meta(
+            description="The least bid that reaches the probability; where machines end for lack of capacity, the price"
+            " on demand, which is a cap only; null with `why_not`."
+        ),
     ]
-    survival: Annotated[
-        float | None, Meta(description="The share that lived of the past starts that the bid could have made.")
-    ]
+    survival: Annotated[float | None, Meta(description="The share that is expected to live; see `source`.")]
     at_least: Annotated[float | None, Meta(description="A lower bound of it, at the answer's confidence.")]
-    windows: Annotated[int, Meta(description="Past starts a lifetime apart, which share no future.")]
+    windows: Annotated[int, Meta(description="Past lifetimes of the pool that share no time: the bound's evidence.")]
     cost: Annotated[float | None, Meta(description="Usual cost of a run that completes, by the started hour.")]
     on_demand_cost: Annotated[float | None, Meta(description="Of a machine on demand; null where it is not known.")]
+    source: Annotated[QuoteSourceWord | None, Meta(description="Where the survival comes from; null without one.")]
     why_not: Annotated[VenueReasonWord | None, Meta(description="The reason for which there is no bid.")]
 
 
@@ -74,9 +90,14 @@ class VenueQuotesAnswer(Answer, kw_only=True):
     lifetime_s: Seconds
     probability: float
     window_s: Annotated[Seconds, Meta(description="The past that was looked at.")]
-    source: Annotated[str, Meta(description="`price_crossing`: counted from the pool's own past prices.")]
     confidence: float
     design_effect: Annotated[int, Meta(description="Windows are divided by this for `at_least`.")]
     pool_count: Annotated[int, Meta(description="Pools that match, of which the answer may hold a part.")]
     quotes: Annotated[list[VenueQuoteAnswer], Meta(description="The cheapest first; those without a bid last.")]
     links: list[Link]
+
+
+class ObservedAnswer(Answer, kw_only=True):
+    venue: str
+    read: Annotated[int, Meta(description="Observations in the request.")]
+    new: Annotated[int, Meta(description="Of them, those that were not known.")]

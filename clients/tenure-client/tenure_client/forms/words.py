@@ -106,8 +106,24 @@ WebhookStatusWord = Annotated[str, one_of(("active", "paused"), "Whether events 
 VenueReasonWord = Annotated[
     str,
     one_of(
-        ("price_unknown", "history_too_short"),
-        "Nobody told a price of late, or the pool's past does not show a start that lived for so long.",
+        ("price_unknown", "history_too_short", "no_evidence", "probability_not_reached"),
+        "Nobody told a price of late; the pool's past does not show a start that lived for so long; nothing was seen "
+        "in the pool's region, nor told by its provider; or fewer are expected to live than were asked for.",
+    ),
+]
+RevokedByWord = Annotated[
+    str,
+    one_of(
+        ("price", "capacity"),
+        "What ends machines of a venue: a price above the bid, as at Amazon until 2017, or a lack of capacity.",
+    ),
+]
+QuoteSourceWord = Annotated[
+    str,
+    one_of(
+        ("price_crossing", "learned", "observed", "provider_rate"),
+        "Where the survival comes from: counted from the pool's own past prices; learned from those of all pools; from "
+        "what was observed of machines; or from what the provider tells of machines that it took back, alone.",
     ),
 ]
 TokenStatusWord = Annotated[str, one_of(("valid", "expired", "revoked"), "What became of a token.")]

@@ -1,0 +1,219 @@
+"""Survival of machines that a provider takes back for lack of capacity, from what was observed of them.
+
+Own instances and probes give *runs*: the ages at which a machine was first and last known to live, and if it was taken
+back then. Kaplan-Meier by age counts a run only from the age at which it was first seen (delayed entry). A pool's
+estimate is pooled with those of its family in the zone, of the zone and of the region, by how many revocations each
+has seen. What a provider tells is the prior of all, worth one revocation.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import exp, log
+from typing import NamedTuple
+
+import numpy as np
+
+from app.domain.times import DAY_US, SECOND_US
+from app.venues.rules.bounds import least_survival
+from app.venues.rules.history import PoolName
+from app.venues.rules.rates import ProviderRate, RateKind
+
+POOLED = 20.0
+"""A pool's estimate and that of what it belongs to weigh the same at so many revocations."""
+_PRIOR = 1.0
+"""The revocations that a provider's rate is worth."""
+_MONTH_US = 30 * DAY_US
+_LEVELS = (1, 2, 3, 4)
+_UP_TO_SIZE = re.compile(r"[^0-9]*")
+_NOTICE_US = 600 * SECOND_US
+"""An instance that ends within this time of a notice was revoked."""
+
+
+class SightingKind(StrEnum):
+    """The kind of something that was seen of an instance, or by a probe, a look whether a machine can be had."""
+
+    STARTED = "started"
+    REVOKED = "revoked"
+    ENDED = "ended"
+    PROBE_UP = "probe_up"
+    PROBE_DOWN = "probe_down"
+    NOTICE = "notice"
+
+
+_PROBES = {SightingKind.PROBE_UP, SightingKind.PROBE_DOWN}
+
+
+class Sighting(NamedTuple):
+    """Something that was seen of a pool. `instance` names what was looked at: an instance, or a series of probes."""
+
+    pool: PoolName
+    instance: str
+    at_us: int
+    kind: SightingKind
+
+
+class ObservedRun(NamedTuple):
+    """A machine's ages when it was first and last known to live, and if it was taken back then."""
+
+    from_us: int
+    to_us: int
+    revoked: bool
+
+
+class QuoteSource(StrEnum):
+    """The origin of an estimate of survival."""
+
+    PRICE_CROSSING = "price_crossing"
+    LEARNED = "learned"
+    OBSERVED = "observed"
+    PROVIDER_RATE = "provider_rate"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedSurvival:
+    """An estimate for a pool: the share that lives, what it is at least, and the evidence for that."""
+
+    share: float
+    at_least: float
+    windows: int
+    revocations: int
+    source: QuoteSource
+
+
+def runs_of(seen: Iterable[Sighting], until_us: int) -> dict[PoolName, list[ObservedRun]]:
+    """Return the runs of each pool from what was seen by a time, in any order."""
+    of_one = defaultdict[tuple[PoolName, str], list[tuple[int, SightingKind]]](list)
+    for one in seen:
+        if one.at_us <= until_us:
+            of_one[one.pool, one.instance].append((one.at_us, one.kind))
+    found = defaultdict[PoolName, list[ObservedRun]](list)
+    for (pool, _), told in sorted(of_one.items()):
+        told.sort(key=lambda one: (one[0], one[1] is not SightingKind.NOTICE, one[1]))
+        found[pool] += _runs_of_instance(told, until_us) + _runs_of_probes(told)
+    return {pool: runs for pool, runs in found.items() if runs}
+
+
+def _runs_of_instance(told: Sequence[tuple[int, SightingKind]], until_us: int) -> list[ObservedRun]:
+    """Return the runs between a start and what ended it; one of which no end is told lives until now."""
+    found, begun_us, noticed_us = [], None, None
+    for at_us, kind in told:
+        if kind is SightingKind.STARTED and begun_us is None:
+            begun_us, noticed_us = at_us, None
+        elif kind is SightingKind.NOTICE:
+            noticed_us = at_us
+        elif kind in {SightingKind.REVOKED, SightingKind.ENDED} and begun_us is not None:
+            was_told = noticed_us is not None and at_us - noticed_us <= _NOTICE_US
+            found.append(ObservedRun(0, at_us - begun_us, kind is SightingKind.REVOKED or was_told))
+            begun_us = None
+    if begun_us is not None and until_us > begun_us:
+        found.append(ObservedRun(0, until_us - begun_us, revoked=False))
+    return [run for run in found if run.to_us > 0 or run.revoked]
+
+
+def _runs_of_probes(told: Sequence[tuple[int, SightingKind]]) -> list[ObservedRun]:
+    """Return the runs that probes saw. What changed between two of them is taken to have changed in the middle.
+
+    A run that was up at the first probe has an unknown age, and does not count.
+    """
+    probes = [(at_us, kind is SightingKind.PROBE_UP) for at_us, kind in told if kind in _PROBES]
+    found, begun_us, seen_us = [], None, 0
+    for (before_us, was_up), (at_us, is_up) in itertools.pairwise(probes):
+        middle_us = (before_us + at_us) // 2
+        if is_up and not was_up:
+            begun_us, seen_us = middle_us, at_us
+        elif was_up and not is_up and begun_us is not None:
+            found.append(ObservedRun(seen_us - begun_us, max(middle_us, seen_us) - begun_us, revoked=True))
+            begun_us = None
+    if begun_us is not None and probes[-1][0] > seen_us:
+        found.append(ObservedRun(seen_us - begun_us, probes[-1][0] - begun_us, revoked=False))
+    return found
+
+
+def share_living(runs: Sequence[ObservedRun], lifetime_us: int) -> float:
+    """Return the Kaplan-Meier estimate of P(T >= lifetime) with delayed entry; 1 without a revocation.
+
+    At each age at which one was revoked, those count that entered before it and were not gone before it.
+    """
+    from_us = np.sort(np.array([run.from_us or -1 for run in runs], np.int64))
+    to_us = np.sort(np.array([run.to_us for run in runs], np.int64))
+    ages, lost = np.unique([run.to_us for run in runs if run.revoked and run.to_us < lifetime_us], return_counts=True)
+    at_risk = from_us.searchsorted(ages, side="left") - to_us.searchsorted(ages, side="left")
+    return float(np.prod(1.0 - lost / np.maximum(at_risk, lost)))
+
+
+class ObservedPools:
+    """The runs of all pools of a venue, and what providers told of them."""
+
+    def __init__(self, runs: Mapping[PoolName, Sequence[ObservedRun]], rates: Mapping[PoolName, ProviderRate]) -> None:
+        self._runs, self._rates = runs, rates
+
+    def survival(self, pool: PoolName, lifetime_us: int, effect: int, confidence: float) -> ObservedSurvival | None:
+        """Return the estimate for a pool; None if nothing was observed in its region, nor told by its provider."""
+        levels = [self._within(pool, words) for words in _LEVELS]
+        share, source = self._prior(pool, levels[0], lifetime_us)
+        if not levels[0] and source is None:
+            return None
+        for level, runs in enumerate(levels):
+            count = sum(run.revoked for run in runs)
+            weight = _weight(count, runs, is_root=level == 0, has_prior=source is not None)
+            share = weight * share_living(runs, lifetime_us) + (1.0 - weight) * share if runs else share
+        windows = sum((run.to_us - run.from_us) // lifetime_us for run in levels[-1])
+        revocations = sum(run.revoked for run in levels[-1])
+        named = QuoteSource.OBSERVED if levels[0] else QuoteSource.PROVIDER_RATE
+        at_least = min(least_survival(share, windows, effect, confidence), share)
+        return ObservedSurvival(share, at_least, windows, revocations, named)
+
+    def _within(self, pool: PoolName, words: int) -> list[ObservedRun]:
+        """Return the runs of all pools that share so many of the words of `_belongs`."""
+        own = _belongs(pool)[:words]
+        return [run for name, runs in self._runs.items() if _belongs(name)[:words] == own for run in runs]
+
+    def _prior(
+        self, pool: PoolName, of_region: Sequence[ObservedRun], lifetime_us: int
+    ) -> tuple[float, QuoteSource | None]:
+        """Return what the provider's rate says, and if it says anything."""
+        rate = self._rates.get(pool) or self._rates.get(pool._replace(zone=pool.region))
+        if rate is None:
+            return 1.0, None
+        per_us = _hazard(rate, of_region)
+        return (1.0, None) if per_us is None else (exp(-per_us * lifetime_us), QuoteSource.PROVIDER_RATE)
+
+
+def _weight(count: int, runs: Sequence[ObservedRun], *, is_root: bool, has_prior: bool) -> float:
+    """Return the weight of a level's own estimate beside what was said before it."""
+    if is_root:
+        return count / (count + _PRIOR) if has_prior else 1.0
+    return count / (count + POOLED) if runs else 0.0
+
+
+def _hazard(rate: ProviderRate, runs: Sequence[ObservedRun]) -> float | None:
+    """Return the revocations of a machine in a microsecond; of a share of stops, by how often own machines stop."""
+    if rate.kind is RateKind.OF_A_MONTH:
+        return -log(1.0 - min(rate.share, 0.999)) / _MONTH_US
+    lived_us = sum(run.to_us - run.from_us for run in runs)
+    stops = len(runs)
+    return rate.share * stops / lived_us if lived_us else None
+
+
+def _belongs(pool: PoolName) -> tuple[str, ...]:
+    """Return what a pool belongs to, from the largest: its region, its zone, its family of types, its type."""
+    region = f"{pool.provider} {pool.region} {pool.product}"
+    return region, pool.zone, family_of(pool.instance_type), pool.instance_type
+
+
+def family_of(instance_type: str) -> str:
+    """Return the family of a machine type: c3 of c3.xlarge, n2-standard of n2-standard-4, Standard_D of Standard_D2_v3.
+
+    Amazon's and Google's types end with the size, Azure's have it after the family's letters.
+    """
+    if "." in instance_type:
+        return instance_type.split(".", 1)[0]
+    if "-" in instance_type:
+        return instance_type.rsplit("-", 1)[0]
+    return _UP_TO_SIZE.match(instance_type)[0]  # type: ignore[index] # it matches every text
