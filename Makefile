@@ -68,6 +68,7 @@ format: .venv/dev.stamp  ## the sources formatted, and mended where a rule can d
 lock: .venv/dev.stamp  ## the newest versions that pyproject.toml allows; LOCKFLAGS=--upgrade to leave the present ones
 	$(LOCK) $(LOCKFLAGS) pyproject.toml --output-file requirements.lock
 	$(LOCK) $(LOCKFLAGS) --group dev --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock
+	$(filter-out --group build --no-emit-package tenure-client,$(LOCK)) $(LOCKFLAGS) tools/openstack.in --output-file tools/openstack.lock
 
 clean:  ## everything that make made; not the data in .tenure
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist tenure.egg-info $(CLIENT)/build $(CLIENT)/tenure_client.egg-info

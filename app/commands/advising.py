@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.text import Text
@@ -26,7 +26,7 @@ def register(clusters: typer.Typer) -> None:
 def advise(
     client: TenureClient,
     cloud: str,
-    instance: Annotated[str, typer.Argument(help="A running spot instance.")],
+    instance: Annotated[str | None, typer.Argument(help="A running spot instance; or say --flavor.")] = None,
     *,
     pause: Annotated[str, typer.Option(metavar="TIME", help="How long a checkpoint stops the job.")],
     write: Annotated[
@@ -41,22 +41,43 @@ def advise(
         str | None,
         typer.Option(metavar="TIME", show_default="never", help="Mean time between losses of a machine unannounced."),
     ] = None,
+    flavor: Annotated[str | None, typer.Option(help="Of any spot instance of this flavor, with --lifetime.")] = None,
+    lifetime: Annotated[str | None, typer.Option(metavar="TIME", help="With --flavor: its declared lifetime.")] = None,
+    age: Annotated[str, typer.Option(metavar="TIME", help="With --flavor: for how long it has run.")] = "0",
     as_json: Json = False,
 ) -> None:
-    """Tell when a job on a running spot instance should be checkpointed, and what that may be expected to cost."""
-    answer = client.checkpoint_advice(
-        cloud,
-        instance,
-        _seconds("--pause", pause) or 0.0,
-        write_s=_seconds("--write", write),
-        restore_s=_seconds("--restore", restore),
-        at_risk_s=_seconds("--at-risk", at_risk),
-        loss_every_s=_seconds("--loss-every", loss_every),
-    )
-    if as_json:
-        print_json(json_of(answer))
-    else:
-        _print(answer)
+    """Tell when a job on a spot instance should be checkpointed, and what that may be expected to cost.
+
+    The instance runs; or it is one of a flavor that had this age of its lifetime now.
+    """
+    lengths = {
+        "write_s": _seconds("--write", write),
+        "restore_s": _seconds("--restore", restore),
+        "at_risk_s": _seconds("--at-risk", at_risk),
+        "loss_every_s": _seconds("--loss-every", loss_every),
+    }
+    subject = _AdviceSubject(instance, flavor, _seconds("--lifetime", lifetime), _seconds("--age", age) or 0.0)
+    _tell(_asked(client, cloud, subject, _seconds("--pause", pause) or 0.0, lengths), as_json=as_json)
+
+
+class _AdviceSubject(NamedTuple):
+    """An instance that runs, or a flavor with a lifetime and an age."""
+
+    instance: str | None
+    flavor: str | None
+    lifetime_s: float | None
+    age_s: float
+
+
+def _asked(
+    client: TenureClient, cloud: str, subject: _AdviceSubject, pause_s: float, lengths: dict[str, float | None]
+) -> CheckpointAdviceAnswer:
+    instance, flavor, lifetime_s, age_s = subject
+    if instance is not None and flavor is None and lifetime_s is None:
+        return client.checkpoint_advice(cloud, instance, pause_s, **lengths)
+    if instance is None and flavor is not None and lifetime_s is not None:
+        return client.flavor_checkpoint_advice(cloud, flavor, lifetime_s, pause_s, age_s=age_s, **lengths)
+    raise InputError("say either an instance that runs, or --flavor and --lifetime")
 
 
 def _seconds(option: str, text: str | None) -> float | None:
@@ -66,7 +87,10 @@ def _seconds(option: str, text: str | None) -> float | None:
         raise InputError(f"{option}: {error}") from None
 
 
-def _print(answer: CheckpointAdviceAnswer) -> None:
+def _tell(answer: CheckpointAdviceAnswer, *, as_json: bool) -> None:
+    if as_json:
+        print_json(json_of(answer))
+        return
     print_text(Text(answer.sentence))
     rest_s = (answer.deadline - answer.at).total_seconds()
     facts = (

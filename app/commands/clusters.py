@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.commands import advising, managing, reshaping
+from app.commands import advising, costing, managing, reshaping
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import Json, Seed
 from app.commands.output import STDOUT, print_json, progress_bar
@@ -43,6 +43,7 @@ def register(app: typer.Typer) -> None:
     clusters.command(epilog=f"Example: {example}")(policies)
     advising.register(clusters)
     managing.register(clusters)
+    costing.register(clusters)
     reshaping.register(clusters)
     clusters.callback()(_clusters)
     app.add_typer(clusters, name="cluster")

@@ -1,4 +1,4 @@
-"""Commands of a real batch cluster: `cluster check`, `create`, `run`, `status`, `nodes`, `jobs`, `events`, `delete`."""
+"""Commands of a real batch cluster: `cluster check`, `create`, `run`, `status`, `nodes`, `jobs` and so on."""
 
 from __future__ import annotations
 
@@ -22,24 +22,30 @@ from app.commands.fitting import Column, print_fitting
 from app.commands.options import LOCAL, Json, Token, Url
 from app.commands.output import STDOUT, print_json, print_text
 from app.domain.inputs import InputError
+from app.managing.checkpointing.keeper import CheckpointKeeper
+from app.managing.checkpointing.placing import launcher_of
 from app.managing.declared import Declared, read_cluster
 from app.managing.manager import BatchCluster, Manager, ManagerRuns
 from app.managing.programs import INSTALL, missing_programs
+from app.managing.reporting import Reporter
 from tenure_client import TenureClient
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The cluster file, TOML.")]
+Job = Annotated[str, typer.Argument(metavar="JOB", help="The number of a job, as squeue shows it.")]
 Follow = Annotated[bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")]
 Standby = Annotated[bool, typer.Option("--standby", help="If another manager runs, take over when it is gone.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing.")]
 _FOLLOW_S = 0.5
+_REPORT_S = 10.0
 _ONE = "example.toml"
 
 
 def register(clusters: typer.Typer) -> None:
     """Add the commands."""
-    for command in (check, create, run, status, nodes, jobs, events, delete):
-        more = " --follow" if command is events else " --yes" if command is delete else ""
-        clusters.command(epilog=f"Example: tenure cluster {command.__name__} {_ONE}{more}")(command)
+    more = {events: " --follow", delete: " --yes", checkpoint: " 17"}
+    for command in (check, create, run, status, nodes, jobs, checkpoint, events, delete):
+        example = f"tenure cluster {command.__name__} {_ONE}{more.get(command, '')}"
+        clusters.command(epilog=f"Example: {example}")(command)
 
 
 @contextmanager
@@ -83,11 +89,13 @@ def create(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json =
     with _cluster(file, url, token) as cluster:
         cluster.create()
         environment = cluster.slurm.environment
+        tenure_job = launcher_of(cluster.wanted)
     if as_json:
-        print_json({"environment": environment})
+        print_json({"environment": environment, "tenure_job": str(tenure_job)})
     else:
         exports = " ".join(f"{name}={value}" for name, value in environment.items())
         print_text(Text(f"Slurm is up. To submit jobs:\n\n    export {exports}\n    sbatch job.sh\n"))
+        print_text(Text(f"In job.sh, {tenure_job} before a program lets it be checkpointed."))
 
 
 def run(*, file: File, url: Url = LOCAL, token: Token = None, standby: Standby = False) -> None:
@@ -101,8 +109,21 @@ def run(*, file: File, url: Url = LOCAL, token: Token = None, standby: Standby =
         cluster.create()
         print_text(Text(f"managing {cluster.wanted.name}"))
         STDOUT.file.flush()
-        with suppress(KeyboardInterrupt):
-            Manager(cluster, Declared(file, cluster.wanted, cluster.events)).run(over.is_set)
+        declared = Declared(file, cluster.wanted, cluster.events)
+        with suppress(KeyboardInterrupt), _reporting(cluster, url, token) as reporter:
+            Manager(cluster, declared, reporter.looked).run(over.is_set)
+
+
+@contextmanager
+def _reporting(cluster: BatchCluster, url: str, token: str | None) -> Iterator[Reporter]:
+    """Report what the manager does to the service."""
+    with TenureClient(url, token, retry_s=0, timeout_s=_REPORT_S) as client:
+        reporter = Reporter(lambda: cluster.wanted, cluster.events, client)
+        reporter.start()
+        try:
+            yield reporter
+        finally:
+            reporter.close()
 
 
 def status(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
@@ -197,6 +218,22 @@ def jobs(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = F
         print_json({"jobs": rows})
     else:
         _table(("job", "name", "state", "pools", "nodes", "reason"), rows)
+
+
+def checkpoint(*, file: File, job: Job, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
+    """Take a checkpoint of a running job now, and wait until it is published. It must run under tenure-job.
+
+    The exit code is 3 if none could be taken.
+    """
+    with _cluster(file, url, token) as cluster:
+        keeper = CheckpointKeeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
+        made = keeper.save_now(job, cluster.slurm.jobs())
+    if as_json:
+        names = ("job", "generation", "image_bytes", "pause_s", "write_s")
+        print_json({name: getattr(made, name) for name in names})
+    else:
+        size = f"{made.image_bytes / 1e6:.0f} MB in {made.write_s:.1f} s"
+        print_text(Text(f"checkpoint {made.generation} of job {job}: {size}; the job stood for {made.pause_s:.1f} s"))
 
 
 def events(*, file: File, follow: Follow = False, as_json: Json = False) -> None:

@@ -59,6 +59,18 @@ class VenueNotFound(NotFound):
     """No venue of that name."""
 
 
+class ClusterNotFound(NotFound):
+    """No cluster of that name."""
+
+
+class PlanNotFound(NotFound):
+    """No plan of that id."""
+
+
+class PlannedJobNotFound(NotFound):
+    """No job of that id in the plan."""
+
+
 class HandoverNotFound(NotFound):
     """No eviction of that instance was ever decided in the cloud."""
 
@@ -135,6 +147,18 @@ class HistoryTooShort(Conflict):
     """There are no prices as old as the request needs."""
 
 
+class PlanConflict(Conflict):
+    """The plan's id was used before with another body."""
+
+
+class PlanInfeasible(Conflict):
+    """No plan meets a deadline, or keeps within the budget."""
+
+
+class OutcomeConflict(Conflict):
+    """Another outcome was told of the job before."""
+
+
 class TokenExists(Conflict):
     """A token of that name is in use."""
 
@@ -183,6 +207,10 @@ class TooManyQuotas(Conflict):
     """The largest number of owners of the cloud have quotas of their own."""
 
 
+class TooManyClusters(Conflict):
+    """The service keeps the largest number of clusters allowed; delete some."""
+
+
 class TooManyNodes(Conflict):
     """The cloud has the largest number of nodes allowed."""
 
@@ -227,6 +255,14 @@ class TimeAhead(Invalid):
     """The request's time is further ahead of the cloud's log than one request may move an external clock."""
 
 
+class DeadlinePassed(Invalid):
+    """A job's deadline is not after the time for which the plan is made."""
+
+
+class PlanInvalid(Invalid):
+    """The jobs and the places of a plan do not fit each other."""
+
+
 class IdNotOwn(Invalid):
     """Ids are not shared in this cloud: a caller's ids begin with the token's name up to its first dot, and a dot."""
 
@@ -249,6 +285,10 @@ class ProbabilityUnexpected(Invalid):
 
 class GroupOnDemand(Invalid):
     """Only spot instances are placed in groups: an on-demand start has a count of 1."""
+
+
+class AdviceTermsInvalid(Invalid):
+    """The times of the job's checkpoints make no sense together, or for the instance."""
 
 
 class PolicyInvalid(Invalid):
@@ -281,6 +321,10 @@ class Unavailable(TenureError):
 
 class LogUnavailable(Unavailable):
     """The event log could not be read or written. A write may have succeeded; repeating the request tells."""
+
+
+class IdentityUnavailable(Unavailable):
+    """Keystone, which knows whose the token is, cannot be asked now. The token may be valid."""
 
 
 class TaskFailing(Unavailable):

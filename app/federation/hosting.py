@@ -9,10 +9,9 @@ from typing import Protocol
 from app.admission.quote import Quotes
 from app.domain.errors import ClockExternal, OfferNotFound
 from app.domain.events import Event, ForeignJobEnded
-from app.domain.jobs import Word
+from app.domain.jobs import AttemptKey, Word
 from app.domain.values import Clock, Resources
 from app.engine.cloud import Cloud
-from app.engine.jobs.attempts import AttemptKey
 from app.federation.peering import quota_of
 from app.federation.rules.foreignside import (
     ForeignAsk,

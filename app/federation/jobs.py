@@ -18,14 +18,15 @@ from app.domain.times import seconds
 from app.domain.values import Clock
 from app.engine.cloud import Cloud
 from app.engine.jobs.attempts import Wish
-from app.federation.rules.awayside import Heard, Sent, decide_away, wishes
+from app.federation.rules.awayside import DueMessage, Heard, decide_away, wishes
 from app.federation.rules.foreignside import decide_due
 from app.federation.rules.homeside import decide_completed
-from app.federation.store import Peer, PeerStore
+from app.federation.rules.peers import Peer
+from app.federation.store import PeerStore
 from app.platform.database.lockids import federation_lock
 from app.platform.database.locks import Locks
 from app.platform.each import for_each_cloud
-from app.platform.outbound.asking import Asker, Question, Reply
+from app.platform.outbound.asking import Asker, Inquiry, Reply
 from app.platform.outbound.connection import NoAnswer
 from app.platform.telemetry.metrics import OFFERS
 from app.scheduling.appending import States
@@ -48,7 +49,7 @@ _PAUSED = "peer_paused"
 _BREAKER = "breaker_open"
 
 
-_Message = tuple[str, int, Wish]
+_DueKey = tuple[str, int, Wish]
 
 
 @dataclass(slots=True)
@@ -94,18 +95,18 @@ class JobKeeper:
         async with self._locks.held(federation_lock(cloud_id)) as hold:
             if hold is None:
                 return 0
-            written, told = await self._append(cloud_id, ()), set[_Message]()
+            written, told = await self._append(cloud_id, ()), set[_DueKey]()
             for _ in range(_ROUNDS):
                 cloud = await self._states.current(cloud_id)
-                due = [sent for sent in wishes(cloud) if self._is_due(cloud_id, sent) and _message(sent) not in told]
+                due = [sent for sent in wishes(cloud) if self._is_due(cloud_id, sent) and _due_key(sent) not in told]
                 heard = await self._heard((cloud_id, name), cloud, due)
                 if not heard:
                     break
-                told.update(map(_message, due))
+                told.update(map(_due_key, due))
                 written += await self._append(cloud_id, heard)
             return written
 
-    def _is_due(self, cloud_id: int, sent: Sent) -> bool:
+    def _is_due(self, cloud_id: int, sent: DueMessage) -> bool:
         """Return False for an attempt that ran when it was last asked for, not long ago."""
         key = cloud_id, sent.record.asked.job, sent.record.away.attempt
         return sent.wish is not Wish.AWARD or monotonic() >= self._runs.get(key, 0.0)
@@ -124,13 +125,13 @@ class JobKeeper:
 
         return len(await self._states.appender(cloud_id).append_decided(decide))
 
-    async def _heard(self, where: tuple[int, str], cloud: Cloud, due: Sequence[Sent]) -> list[Heard]:
+    async def _heard(self, where: tuple[int, str], cloud: Cloud, due: Sequence[DueMessage]) -> list[Heard]:
         """Send what is due, and return the answers."""
         peers = {peer.name: peer for peer in await self._peers.all()} if due else {}
         bodies = [_body(cloud, sent) for sent in due]
         places = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(sent: Sent, body: Mapping[str, object] | None) -> Heard | None:
+        async def one(sent: DueMessage, body: Mapping[str, object] | None) -> Heard | None:
             async with places:
                 return await self._send(where[1], sent, body, peers.get(sent.peer))
 
@@ -145,7 +146,7 @@ class JobKeeper:
         return heard
 
     async def _send(
-        self, cloud_name: str, sent: Sent, body: Mapping[str, object] | None, peer: Peer | None
+        self, cloud_name: str, sent: DueMessage, body: Mapping[str, object] | None, peer: Peer | None
     ) -> Heard | None:
         """Send one message, and return the word of the answer; None if it is to be sent again."""
         away, job = sent.record.away, sent.record.asked.job
@@ -158,7 +159,7 @@ class JobKeeper:
         url = f"{peer.url}/v1/clouds/{peer.cloud}/offers/{job}/{away.attempt}"
         url += "/award" if sent.wish is Wish.AWARD else ""
         try:
-            reply = await self._asker.ask(Question(peer.name, _METHODS[sent.wish], url, peer.secret, body))
+            reply = await self._asker.ask(Inquiry(peer.name, _METHODS[sent.wish], url, peer.secret, body))
             word = _word_of(reply)
         except NoAnswer as error:
             link.failed()
@@ -170,7 +171,7 @@ class JobKeeper:
         return Heard(job, sent.peer, away.attempt, word)
 
 
-def _message(sent: Sent) -> _Message:
+def _due_key(sent: DueMessage) -> _DueKey:
     return sent.record.asked.job, sent.record.away.attempt, sent.wish
 
 
@@ -178,7 +179,7 @@ def _away(cloud: Cloud, heard: Sequence[Heard], at_us: int) -> Iterable[Event]:
     return decide_away(cloud, heard, at_us) if cloud.policy.clock is not Clock.EXTERNAL else ()
 
 
-def _body(cloud: Cloud, sent: Sent) -> Mapping[str, object] | None:
+def _body(cloud: Cloud, sent: DueMessage) -> Mapping[str, object] | None:
     """Return the body of an offer: the size of its instances, never their image or what they run."""
     if sent.wish is not Wish.OFFER:
         return None

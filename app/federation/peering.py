@@ -10,9 +10,10 @@ from typing import Any
 
 from app.domain.errors import PeerExists, PeerNotFound, PeerRefused, WebhookRefused
 from app.federation.rules.foreignside import PeerQuota
-from app.federation.store import Peer, PeerStore
+from app.federation.rules.peers import Peer
+from app.federation.store import PeerStore
 from app.platform.outbound.addresses import read_url
-from app.platform.outbound.asking import Asker, Question
+from app.platform.outbound.asking import Asker, Inquiry
 from app.platform.outbound.connection import NoAnswer
 
 MOST_PEERS_KNOWN = 64
@@ -21,7 +22,7 @@ _NEVER_JOB = "none/0"
 
 @dataclass(frozen=True, slots=True)
 class PeerTrial:
-    """What a peer answered to a question that changes nothing."""
+    """The outcome of asking a peer something that changes nothing."""
 
     reached: bool
     status: int | None
@@ -74,7 +75,7 @@ class PeerKeeper:
         peer, began = await self.show(name), perf_counter()
         url = f"{peer.url}/v1/clouds/{peer.cloud}/offers/{_NEVER_JOB}"
         try:
-            reply = await self._asker.ask(Question(name, "GET", url, peer.secret))
+            reply = await self._asker.ask(Inquiry(name, "GET", url, peer.secret))
         except NoAnswer as error:
             return PeerTrial(reached=False, status=None, seconds=perf_counter() - began, error=str(error))
         errors = reply.body.get("errors")

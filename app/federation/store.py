@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
+from app.federation.rules.peers import Peer
 from app.platform.database.database import Database
 
 _COLUMNS = "name, url, cloud, secret, paused_because, quota, created_at"
@@ -22,22 +21,6 @@ UPDATE peer SET url = coalesce(%(url)s, url), cloud = coalesce(%(cloud)s, cloud)
 WHERE name = %(name)s RETURNING {_COLUMNS}
 """
 _PAUSE = f"UPDATE peer SET paused_because = %(why)s WHERE name = %(name)s RETURNING {_COLUMNS}"
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Another cloud: where its service is, the name of the cloud there, and the token that it knows us by.
-
-    `name` is also that of the tokens that it shows here, up to their first dot.
-    """
-
-    name: str
-    url: str
-    cloud: str
-    secret: str = field(repr=False)
-    paused_because: str | None
-    quota: Mapping[str, Any]
-    created_at: datetime
 
 
 class PeerStore:

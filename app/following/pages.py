@@ -61,6 +61,21 @@ async def follow_all(request: Request) -> Response:
     return _stream(request, look, wait, await look())
 
 
+def followed(look_at: Callable[[Request], Awaitable[dict[str, Any]]]) -> Callable[[Request], Awaitable[Response]]:
+    """Return the handler that signals whenever what `look_at` returns for the request is another than before."""
+
+    async def follow(request: Request) -> Response:
+        async def look() -> dict[str, Any]:
+            return await look_at(request)
+
+        async def wait(_: dict[str, Any]) -> None:
+            await reached(request, PageWatch).rest(_LOOK_S)
+
+        return _stream(request, look, wait, await look())
+
+    return follow
+
+
 def _stream(request: Request, look: Look, wait: WaitForNews, seen: dict[str, Any]) -> Response:
     reached(request, PageWatch).check_room(caller_of(request).id)
     return _PageStream(request, _changes(request, look, wait, seen))

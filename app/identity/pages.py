@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from app.domain.errors import IdentityUnavailable
 from app.platform.http.auth import identify
 from app.platform.http.errors import Forbidden, FormInvalid, Unauthenticated
 from app.platform.pages.cookies import drop_cookie, keep_cookie
@@ -16,6 +17,9 @@ from app.platform.pages.rendering import render
 _LONGEST_FORM = 4096
 _MOST_FIELDS = 10
 _HOME = "/ui"
+_USUAL_DOMAIN = "Default"
+_NOT_VALID = "This token is not valid. It may have a typing error, have expired or be revoked."
+_NOT_PROVEN = "Keystone knows no such user with this password in this project and domain."
 
 
 async def show_form(request: Request) -> Response:
@@ -25,21 +29,37 @@ async def show_form(request: Request) -> Response:
 
 
 async def sign_in(request: Request) -> Response:
-    """Keep the token in a cookie of the browser, if it is valid and allows these pages."""
+    """Keep the token in a cookie of the browser, if it is valid and allows these pages.
+
+    Who gives a name and a password of Keystone's instead gets a token of Keystone's.
+    """
     _check_origin(request)
     form = await _read_form(request)
-    target, token = _target(form.get("next")), form.get("token", "").strip()
+    target = _target(form.get("next"))
     try:
+        token = await _token_of(request, form)
         check(await identify(request, token.encode()), None)
     except Unauthenticated:
-        return _form(
-            request, target, "This token is not valid. It may have a typing error, have expired or be revoked."
-        )
-    except Forbidden as error:
+        return _form(request, target, _NOT_PROVEN if "user" in form else _NOT_VALID)
+    except (Forbidden, IdentityUnavailable) as error:
         return _form(request, target, f"{str(error).capitalize()}.")
     answer = RedirectResponse(target, 303)
     keep_cookie(answer, COOKIE, token, secure=_is_secure(request))
     return answer
+
+
+async def _token_of(request: Request, form: dict[str, str]) -> str:
+    """Return the token that was given, or a new one of Keystone's. Raise Unauthenticated if Keystone refuses."""
+    keystone = request.app.state.tokens.keystone
+    if keystone is None or "user" not in form:
+        return form.get("token", "").strip()
+    request.app.state.rates.check_address(request.scope)
+    domain = form.get("domain", "").strip() or _USUAL_DOMAIN
+    token = await keystone.log_in(form["user"], form.get("password", ""), form.get("project", ""), domain)
+    if token is None:
+        request.app.state.rates.count_address(request.scope)
+        raise Unauthenticated("Keystone refuses the name or the password")
+    return str(token)
 
 
 async def sign_out(request: Request) -> Response:
@@ -51,7 +71,11 @@ async def sign_out(request: Request) -> Response:
 
 
 def _form(request: Request, target: str, problem: str | None = None) -> Response:
-    return render(request, "sign_in.html", target=target, problem=problem, status_code=400 if problem else 200)
+    has_keystone = request.app.state.tokens.keystone is not None
+    status_code = 400 if problem else 200
+    return render(
+        request, "sign_in.html", target=target, problem=problem, has_keystone=has_keystone, status_code=status_code
+    )
 
 
 def _check_origin(request: Request) -> None:

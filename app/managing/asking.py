@@ -25,11 +25,11 @@ class Asking:
         self._asked_s: dict[str, float] = {}
         self._looked_s = time.monotonic()
 
-    def before_the_end(self, node: str, jobs: Iterable[QueuedJob]) -> None:
-        """Ask the jobs on a node whose eviction is announced."""
+    def before_the_end(self, node: str, jobs: Iterable[QueuedJob], why: str) -> None:
+        """Ask the jobs on a node whose eviction is announced, or whose lease ends."""
         for job in jobs:
             if job.state == "RUNNING" and job.nodes == node:
-                self._ask(job, "notice")
+                self._ask(job, why)
 
     def as_advised(self, view: View, jobs: Iterable[QueuedJob]) -> None:
         """Ask the jobs of one spot node each whose checkpoint is due by the hazard; looks each half a minute."""

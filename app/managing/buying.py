@@ -58,10 +58,12 @@ class Buyer:
     def start(self, node: str, pool: PoolWanted, lifetime_s: float | None = None) -> StartAnswer:
         """Ask a cloud for an instance, for a job that may need it so long. A rejection is an answer too.
 
-        Where the pool says a shortest lease, the cloud promises the longest lifetime that it can between the two.
+        Only where the pool says a shortest lease is the job's own time asked for: the cloud promises the longest
+        lifetime that it can between the two.
         """
         is_spot = pool.market == "spot"
-        wanted_s = min(max(pool.lifetime_s, ceil(lifetime_s or 0)), LONGEST_S)
+        of_job_s = 0.0 if lifetime_s is None or pool.min_lease_s is None else lifetime_s
+        wanted_s = min(max(pool.lifetime_s, ceil(of_job_s)), LONGEST_S)
         return self._client.start(
             pool.cloud,
             _id_of(node),
@@ -88,11 +90,26 @@ class Buyer:
         except (Conflict, NotFound):
             return False
 
-    def next_checkpoint_s(self, node: str, pool: PoolWanted, pause_s: float, at_risk_s: float) -> float | None:
+    def grace_s(self, pool: PoolWanted) -> float:
+        """Return how long before an eviction a pool's cloud tells of it."""
+        return self._client.cloud(pool.cloud).policy.grace_s
+
+    def eviction_probability(self, pool: PoolWanted) -> float:
+        """Return the probability that is promised to a pool's spot starts, its own or its cloud's."""
+        own = pool.eviction_probability
+        return own if own is not None else self._client.cloud(pool.cloud).policy.eviction_probability
+
+    def next_checkpoint_s(
+        self, node: str, pool: PoolWanted, pause_s: float, at_risk_s: float, loss_every_s: float | None = None
+    ) -> float | None:
         """Return when the next checkpoint of a job on a node is due; None: the cloud has no advice."""
         try:
             return self._client.checkpoint_advice(
-                pool.cloud, _id_of(node), pause_s, at_risk_s=round(at_risk_s, 3)
+                pool.cloud,
+                _id_of(node),
+                pause_s,
+                at_risk_s=round(at_risk_s, 3),
+                loss_every_s=loss_every_s,
             ).next_at_s
         except (Conflict, NotFound):
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from ipaddress import IPv4Network
 from itertools import islice
@@ -30,6 +30,9 @@ class MachineDriver(Protocol):
 
     def create(self, name: str, pool: str, cores: int, memory_mib: int) -> None:
         """Make a machine that joins Slurm as the node of its name, in a pool."""
+
+    def inside(self, name: str) -> Sequence[str]:
+        """Return the words before a command that is to run on a machine. Raise ProgramFailed if it does not run."""
 
     def destroy(self, name: str) -> None:
         """End a machine at once, with all that runs on it."""
@@ -109,6 +112,15 @@ class Namespaces:
             if f" {address}/" not in taken:
                 return str(address)
         raise ProgramFailed(f"no address of {self._network} is free")
+
+    def inside(self, name: str) -> list[str]:
+        """Return the call of `nsenter` that enters the namespaces of a machine's first process."""
+        for pid in self._processes().get(name, []):
+            with suppress(OSError):
+                numbers = Path(f"/proc/{pid}/status").read_text().split("NSpid:")[1].splitlines()[0].split()
+                if numbers[1:] == ["1"]:
+                    return ["nsenter", "-t", str(pid), "-p", "-m", "-n", "-u", "--"]
+        raise ProgramFailed(f"the machine {name} does not run")
 
     def destroy(self, name: str) -> None:
         """Kill all processes of a machine and remove its network."""

@@ -12,23 +12,27 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from math import inf
 
-from app.clusters.rules.deciding import Action, Deed, NodeState, SeenJob, SeenNode, View, pool_of
+from app.clusters.rules.deciding import LEASE_ENDS, Action, Deed, NodeState, SeenJob, SeenNode, View, pool_of
 from app.clusters.rules.reconciling import decide
 from app.clusters.rules.saving import saving_of
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
 from app.managing.asking import Asking
 from app.managing.buying import Buyer
+from app.managing.checkpointing.keeper import CheckpointKeeper
+from app.managing.checkpointing.placing import place_launcher
 from app.managing.declared import Declared
 from app.managing.events import Events
 from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
 from app.managing.slurm import QueuedJob, Slurm
+from app.managing.telling import Telling
 from tenure_client import ClientError, TenureClient
+from tenure_client.forms.instances import StartAnswer
 
 ROUND_S = 1.0
 MOST_RELEASES = 3
 _HELD = "launch_failed_requeued_held"
-_NOT_ELIGIBLE = ("dependency", "jobheld", "begintime", "jobarraytasklimit", "reservation")
+_NOT_ELIGIBLE = ("dependency", "jobheld", "job_requeued_in_held_state", "begintime", "jobarraytasklimit", "reservation")
 _UNAVAILABLE_AGAIN_S = 10.0
 
 
@@ -50,6 +54,7 @@ class BatchCluster:
     def create(self) -> None:
         """Make the folder, the network and the configuration, and start Slurm. What is there stays."""
         self.slurm.configure()
+        place_launcher(self.wanted)
         self.machines.prepare()
         self.slurm.start()
 
@@ -83,14 +88,18 @@ class BatchCluster:
 class Manager:
     """Keeps a cluster as its file wants it."""
 
-    def __init__(self, cluster: BatchCluster, declared: Declared) -> None:
-        self._cluster, self._declared = cluster, declared
+    def __init__(
+        self, cluster: BatchCluster, declared: Declared, looked: Callable[[float, int], None] | None = None
+    ) -> None:
+        self._cluster, self._declared, self._looked = cluster, declared, looked
+        self._telling = Telling(cluster.slurm, cluster.events)
         self._idle_since_s: dict[str, float] = {}
         self._not_before_s: dict[str, float] = {}
         self._releases: dict[str, int] = {}
         self._said = ""
         self._jobs: list[QueuedJob] = []
         self._asking = Asking(cluster.wanted, cluster.slurm, cluster.buyer, cluster.events)
+        self._keeper = CheckpointKeeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
         self._deeds: dict[Deed, Callable[[Action], None]] = {
             Deed.BUY: self._buy,
             Deed.MAKE: self._make,
@@ -116,14 +125,18 @@ class Manager:
 
     def round(self) -> None:
         """Look, decide, act. An action that fails is told; the next round decides anew."""
+        began_s = time.monotonic()
         self._cluster.wanted = self._declared.now()
         view = self._seen()
         if view is None:
             return
         self._act(decide(self._cluster.wanted, view))
+        if self._looked is not None:
+            self._looked(time.monotonic() - began_s, len(view.machines - view.instances.keys()))
         try:
             self._asking.as_advised(view, self._jobs)
-        except (ClientError, ProgramFailed) as error:
+            self._keeper.look(view, self._jobs)
+        except (ClientError, ProgramFailed, OSError) as error:
             self._say(str(error))
 
     def _act(self, actions: list[Action]) -> None:
@@ -157,6 +170,7 @@ class Manager:
             if not cluster.slurm.runs():
                 cluster.create()
                 cluster.events.write("slurm_started")
+            self._keeper.tell()
             instances, machines = cluster.buyer.instances(), cluster.machines.there()
             nodes, jobs = cluster.slurm.nodes(), cluster.slurm.jobs()
         except (ClientError, ProgramFailed, OSError) as error:
@@ -167,6 +181,7 @@ class Manager:
         if dead := machines.keys() - alive:
             self._bury(dead)
         self._jobs = jobs
+        self._telling.look(nodes, jobs)
         waiting = [seen for job in jobs if (seen := _waiting(job)) is not None]
         return View(
             instances, alive, self._with_idle(nodes), waiting, self._refusing(), _free_in_s(jobs), _saving_s(jobs)
@@ -186,10 +201,11 @@ class Manager:
     def _with_idle(self, nodes: dict[str, tuple[NodeState, bool]]) -> dict[str, SeenNode]:
         """Return the nodes with the time for which each has been idle, as far as this process has seen it."""
         now_s = time.monotonic()
+        safe = self._keeper.safe_nodes(self._jobs)
         idle = {name for name, (state, _) in nodes.items() if state is NodeState.IDLE}
         self._idle_since_s = {name: self._idle_since_s.get(name, now_s) for name in idle}
         return {
-            name: SeenNode(state, now_s - self._idle_since_s.get(name, now_s), is_draining)
+            name: SeenNode(state, now_s - self._idle_since_s.get(name, now_s), is_draining, name in safe)
             for name, (state, is_draining) in nodes.items()
         }
 
@@ -214,11 +230,11 @@ class Manager:
             node = self._cluster.buyer.new_node(pool)
             try:
                 answer = self._cluster.buyer.start(node, pool, action.lifetime_s)
-                why, is_bought = str(answer.reason), answer.accepted
+                why, is_bought = _refusal(answer), answer.accepted
             except ClientError as error:
                 why, is_bought = str(error), False
             if is_bought:
-                self._cluster.events.write("node_bought", node=node, why=action.why)
+                self._cluster.events.write("node_bought", node=node, why=action.why, cloud=pool.cloud)
                 self._make(action._replace(name=node))
                 return
             self._not_before_s[name] = time.monotonic() + self._cluster.wanted.scale.retry_s
@@ -231,7 +247,8 @@ class Manager:
 
     def _drain(self, action: Action) -> None:
         """Ask the jobs of a node to save themselves, and let it take no more. Done twice it only asks twice."""
-        self._asking.before_the_end(action.name, self._jobs)
+        why = "lease" if action.why == LEASE_ENDS else "notice"
+        self._asking.before_the_end(action.name, self._jobs, why)
         self._cluster.slurm.drain(action.name, action.why)
 
     def _extend(self, action: Action) -> None:
@@ -271,6 +288,17 @@ class Manager:
             self._releases[action.name] = done + 1
             self._cluster.slurm.release(action.name)
             self._cluster.events.write("job_released", job=action.name, why=action.why)
+
+
+def _refusal(answer: StartAnswer) -> str:
+    """Return why a start was refused, and what would have been accepted."""
+    other = answer.acceptable
+    if other is None:
+        return str(answer.reason)
+    ways = [f"a lifetime of {other.lifetime_s:g} s"] if other.lifetime_s else []
+    if other.eviction_probability is not None:
+        ways.append(f"an eviction probability of {other.eviction_probability:g}")
+    return f"{answer.reason}; acceptable: {' or '.join(ways) or 'nothing'}"
 
 
 def _free_in_s(jobs: Iterable[QueuedJob]) -> dict[str, float]:

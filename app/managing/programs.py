@@ -24,9 +24,11 @@ NEEDED = (
     "ip",
     "unshare",
     "setsid",
+    "nsenter",
+    "setpriv",
 )
 INSTALL = "tools/lab-install installs them on Debian"
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _TIMEOUT_S = 15.0
 _END_S = 5.0
 
@@ -37,7 +39,7 @@ class ProgramFailed(Exception):
 
 def missing_programs() -> list[str]:
     """Return the programs that a cluster needs and the host lacks."""
-    return [name for name in NEEDED if which(name, path=_PATH) is None]
+    return [name for name in NEEDED if which(name, path=SYSTEM_PATH) is None]
 
 
 def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None, timeout_s: float = _TIMEOUT_S) -> str:
@@ -67,6 +69,20 @@ def start_daemon(arguments: Sequence[str], log: Path, environment: Mapping[str, 
             close_fds=True,
         )
     return process.pid
+
+
+def start_helper(arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a program that goes on if this one dies, with what it says in a log; the caller looks if it has ended."""
+    with log.open("ab") as out:
+        return subprocess.Popen(  # noqa: S603 - as above
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=_environment(None),
+            start_new_session=True,
+            close_fds=True,
+        )
 
 
 def end_daemon(pid_file: Path, name: str) -> None:
@@ -111,4 +127,4 @@ def wait_until(is_so: object, what: str, timeout_s: float) -> None:
 
 def _environment(more: Mapping[str, str] | None) -> dict[str, str]:
     """Return a bare environment: nothing of the caller's, such as its token, reaches daemons and their jobs."""
-    return {"PATH": _PATH, "HOME": "/root", "LANG": "C.UTF-8", **(more or {})}
+    return {"PATH": SYSTEM_PATH, "HOME": "/root", "LANG": "C.UTF-8", **(more or {})}

@@ -19,6 +19,8 @@ CONTROLLER = "tenurectl"
 ANY = "any"
 """The partition of jobs of one node that may run in every pool. Slurm refuses a list of partitions without nodes."""
 _START_S = 20.0
+_ENDLESS_S = 365 * 86_400.0
+"""The limit that Slurm writes for a job that has none, where its partition has none either."""
 _KEY_BYTES = 1024
 _CONF = """\
 ClusterName={name}
@@ -45,7 +47,7 @@ JobCompLoc={folder}/log/jobs.txt
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerType=sched/backfill
-SchedulerParameters=bf_interval=1,sched_min_interval=100000
+SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=100000
 SwitchType=switch/none
 MpiDefault=none
 SlurmdParameters=config_overrides
@@ -58,6 +60,7 @@ MessageTimeout=10
 TCPTimeout=2
 TreeWidth=65533
 JobRequeue=1
+JobFileAppend=1
 CommunicationParameters=NoAddrCache
 MaxNodeCount={nodes}
 PartitionName=DEFAULT MaxTime=INFINITE State=UP
@@ -171,6 +174,14 @@ class Slurm:
         pools = tuple(pool.name for pool in self._wanted.pools)
         return [_job(line, pools) for line in lines if line.count("|") >= form.count("|")]
 
+    def end_of(self, job: str) -> str:
+        """Return Slurm's word for how a job ended; `unknown` if it has forgotten the job."""
+        try:
+            words = self._ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").split()
+        except ProgramFailed:
+            words = []
+        return words[0].lower() if words else "unknown"
+
     def drain(self, node: str, why: str) -> None:
         """Let a node take no more jobs."""
         self._ask("scontrol", "update", f"nodename={node}", "state=drain", f"reason={why}")
@@ -211,7 +222,8 @@ def _state(word: str) -> tuple[NodeState, bool]:
 def _job(line: str, pools: tuple[str, ...]) -> QueuedJob:
     job_id, state, partition, count, reason, nodes, ran, limit, comment, name = line.split("|", 9)
     may = pools if partition == ANY else tuple(partition.split(","))
-    limit_s = _seconds(limit) if limit[:1].isdecimal() else None
+    written_s = _seconds(limit) if limit[:1].isdecimal() else _ENDLESS_S
+    limit_s = None if written_s >= _ENDLESS_S else written_s
     return QueuedJob(job_id, state, may, int(count), reason, nodes, _seconds(ran), limit_s, comment, name)
 
 

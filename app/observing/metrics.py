@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from app.domain.budgets import BudgetUnit
@@ -264,15 +263,6 @@ FAMILIES = (
         lambda c: c.snapshot_lag_events,
     ),
 )
-
-
-def exposed(metrics: Collector, accept: str) -> tuple[bytes, str]:
-    """Return the metrics as text and their content type, Prometheus' format or OpenMetrics by the Accept header."""
-    try:
-        encode, content_type = choose_encoder(accept)
-    except (TypeError, ValueError):  # a version that is no number
-        encode, content_type = choose_encoder("")
-    return encode(metrics), content_type
 
 
 class CloudCollector(Collector):

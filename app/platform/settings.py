@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from app.domain.values import Role
 
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 
@@ -27,6 +29,17 @@ def _fit_for_headers(token: SecretStr | None) -> SecretStr | None:
     if token is not None and not re.fullmatch("[!-~]*", token.get_secret_value()):
         raise PydanticCustomError("token", "must consist of ASCII letters, digits and signs, without spaces")
     return token
+
+
+def _words(value: object) -> object:
+    return [word for word in re.split(r"[,\s]+", value) if word] if isinstance(value, str) else value
+
+
+def _pairs(value: object) -> object:
+    """Return what `name=role,...` names. Whatever else stands there stays, and is refused."""
+    if not isinstance(value, str):
+        return value
+    return dict(pair.partition("=")[::2] for pair in cast("list[str]", _words(value)))
 
 
 class Settings(BaseSettings):
@@ -109,6 +122,29 @@ class Settings(BaseSettings):
     snapshot_every: int = Field(
         10_000, ge=1, description="The number of events after which the worker takes a new snapshot."
     )
+    keystone_url: str | None = Field(
+        None, description="OpenStack's identity service, as `https://host/v3`. Its tokens are accepted then, too."
+    )
+    keystone_user: str | None = Field(None, description="The name by which this service logs in to Keystone.")
+    keystone_password: SecretStr | None = Field(None, description="The password of `TENURE_KEYSTONE_USER`.")
+    keystone_project: str = Field("service", description="The name of that user's project.")
+    keystone_domain: str = Field("Default", description="The name of the domain of that user and that project.")
+    keystone_credential_id: str | None = Field(
+        None, description="An application credential to log in to Keystone with, in place of a user."
+    )
+    keystone_credential_secret: SecretStr | None = Field(None, description="The secret of that credential.")
+    keystone_admin_projects: Annotated[frozenset[str] | None, NoDecode, BeforeValidator(_words)] = Field(
+        None, description="Ids of projects, with commas, whose admins are admins here."
+    )
+    keystone_projects: Annotated[frozenset[str] | None, NoDecode, BeforeValidator(_words)] = Field(
+        None, description="Ids of projects, with commas, whose people are let in by their roles."
+    )
+    keystone_roles: Annotated[dict[str, Role] | None, NoDecode, BeforeValidator(_pairs)] = Field(
+        None, description="Roles here by Keystone's, as `member=member,auditor=reader`, in place of the usual ones."
+    )
+    keystone_cache_s: float = Field(
+        60.0, ge=0, le=300, description="The time for which a token that Keystone has revoked may still be accepted."
+    )
     metrics_access: Literal["token", "open"] = Field(
         "token", description="Access to the metrics: `token` requires a reader's token, `open` requires none."
     )
@@ -122,3 +158,16 @@ class Settings(BaseSettings):
         "console", description="The form of the log: lines for people, or JSON."
     )
     log_requests: bool = Field(default=True, description="Log a line for each request, at level info.")
+
+    @model_validator(mode="after")
+    def _can_log_in(self) -> Self:
+        """Refuse the address of a Keystone without a name and a secret to log in with."""
+        user = self.keystone_user is not None and self.keystone_password is not None
+        credential = self.keystone_credential_id is not None and self.keystone_credential_secret is not None
+        if self.keystone_url is not None and not (user or credential):
+            raise PydanticCustomError(
+                "keystone",
+                "TENURE_KEYSTONE_URL needs TENURE_KEYSTONE_USER and TENURE_KEYSTONE_PASSWORD, "
+                "or TENURE_KEYSTONE_CREDENTIAL_ID and TENURE_KEYSTONE_CREDENTIAL_SECRET",
+            )
+        return self

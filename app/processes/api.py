@@ -13,7 +13,9 @@ from fastapi import FastAPI
 from app.engine.cloud import warm_up
 from app.following.feed import Feed
 from app.following.page_watch import PageWatch, WatchLimits
+from app.identity.callers import Callers
 from app.identity.service import TokenKeeper
+from app.platform.clock import ServerClock
 from app.platform.http.addresses import Addresses
 from app.platform.http.application import Application
 from app.platform.http.connection import BoundedConnection, ConnectionLimits
@@ -23,6 +25,7 @@ from app.platform.http.rates import Rates
 from app.platform.http.serving import Served
 from app.platform.settings import Settings
 from app.platform.telemetry.context import keep_secret
+from app.processes.callers import open_callers
 from app.processes.endpoints import ENDPOINTS, METRICS, WORKERS
 from app.processes.pages import install_pages
 from app.processes.wiring import Services, WorkerParts, open_services
@@ -49,8 +52,12 @@ def create_app(settings: Settings, pauses: HeadPauses | None = None, watch: Watc
         secret = None if settings.admin_token is None else settings.admin_token.get_secret_value()
         if secret is not None:
             keep_secret(secret)
-        async with open_services(settings, pauses, watch) as services, services[TokenKeeper].admin(secret) as token:
-            app.state.services, app.state.tokens = services, services[TokenKeeper]
+        async with (
+            open_services(settings, pauses, watch) as services,
+            services[TokenKeeper].admin(secret) as token,
+            open_callers(settings, services[TokenKeeper], services[ServerClock]) as callers,
+        ):
+            app.state.services, app.state.tokens = services, callers
             app.state.admin_token = token
             yield
 
@@ -64,7 +71,7 @@ def create_app(settings: Settings, pauses: HeadPauses | None = None, watch: Watc
 def create_worker_app(settings: Settings, parts: WorkerParts) -> FastAPI:
     """Return a worker's application: its health and its metrics."""
     app = Application(**DESCRIPTION)
-    app.state.services, app.state.tokens = Services(parts.health), parts.tokens
+    app.state.services, app.state.tokens = Services(parts.health), Callers(parts.tokens, None)
     _install(app, settings, WORKERS)
     return app
 
@@ -83,4 +90,4 @@ def _install(app: Application, settings: Settings, rows: Iterable[Served]) -> No
     is_open = settings.metrics_access == "open"
     served = [replace(row, role=None) if is_open and row in METRICS else row for row in rows]
     rates = Rates(settings.token_requests_per_s, settings.address_requests_per_min)
-    install(app, served, rates, settings.max_body_bytes)
+    install(app, served, rates, settings.max_body_bytes, settings.keystone_url)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.clusters import http as clusters
-from app.clusters.wire import AdviceQuery
+from app.clusters.http import advice
+from app.clusters.wire.advice import AdviceQuery, FlavorAdviceQuery
 from app.domain import errors
 from app.domain.values import Role
 from app.explaining import http as decisions
@@ -21,7 +21,9 @@ from app.observing.http import metrics, service
 from app.platform.http import errors as api_errors
 from app.platform.http.page_forms import NumberedPageQuery, PageQuery
 from app.platform.http.serving import Served
+from app.processes.cluster_endpoints import CLUSTER_METRICS, CLUSTERS
 from app.processes.job_endpoints import JOBS, PEERS
+from app.processes.plan_endpoints import PLANS
 from app.processes.venue_endpoints import VENUES
 from app.scheduling.http import clouds, instances, nodes, owners
 from app.scheduling.wire import clouds as cloud_wire
@@ -51,6 +53,7 @@ _SPOT = {"id": "i-2", "market": "spot", "flavor": "small", "lifetime_s": 3600, "
 METRICS = (
     Served(endpoints.PROCESS_METRICS, metrics.read_process_metrics, role=Role.READER),
     Served(endpoints.CLOUD_METRICS, metrics.read_cloud_metrics, role=Role.READER),
+    CLUSTER_METRICS,
 )
 _HEALTH = Served(endpoints.HEALTH, service.check_health, role=None, may_say_no=True)
 WORKERS = (_HEALTH, METRICS[0])
@@ -131,11 +134,19 @@ ENDPOINTS = (
     ),
     Served(
         endpoints.CHECKPOINT_ADVICE,
-        clusters.advise_checkpoint,
+        advice.advise_checkpoint,
         role=Role.READER,
         query=AdviceQuery,
-        errors=(errors.TableNotFound, errors.AdviceImpossible),
+        errors=(errors.TableNotFound, errors.AdviceImpossible, errors.AdviceTermsInvalid),
         query_example={"pause_s": 30, "write_s": 60, "restore_s": 20, "at_risk_s": 600},
+    ),
+    Served(
+        endpoints.FLAVOR_CHECKPOINT_ADVICE,
+        advice.advise_flavor_checkpoint,
+        role=Role.READER,
+        query=FlavorAdviceQuery,
+        errors=(errors.TableNotFound, errors.FlavorNotFound, errors.AdviceTermsInvalid),
+        query_example={"flavor": "small", "age_s": 600, "lifetime_s": 21600, "pause_s": 30, "write_s": 60},
     ),
     Served(
         endpoints.BATCH,
@@ -357,6 +368,8 @@ ENDPOINTS = (
     *JOBS,
     *PEERS,
     *VENUES,
+    *CLUSTERS,
+    *PLANS,
     Served(
         endpoints.CREATE_TOKEN,
         tokens.create_token,

@@ -9,11 +9,13 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from app.clusters import pages as batch_clusters
 from app.explaining import pages as decisions
-from app.following.pages import follow_all, follow_cloud
+from app.following.pages import follow_all, follow_cloud, followed
 from app.forecasts.pages import curves, promise, quotes
 from app.identity import pages as signing
 from app.observing.pages import cloud, clouds, epochs, owners
+from app.planning import pages as plans
 from app.platform.pages.guard import count_file, guarded, public
 from app.platform.pages.rendering import STATIC, render_problem
 from app.venues import pages as venues
@@ -60,5 +62,11 @@ def _routes() -> list[BaseRoute]:
         Route(f"{_CLOUD}/instances/{{instance}}", guarded(decisions.explain)),
         Route("/ui/venues", guarded(venues.show_all)),
         Route("/ui/venues/{venue}", guarded(venues.show)),
+        Route("/ui/clusters", guarded(batch_clusters.show_all)),
+        Route("/ui/clusters/{cluster}", guarded(batch_clusters.show)),
+        Route("/ui/clusters/{cluster}/live", guarded(followed(batch_clusters.look))),
+        Route("/ui/venues/{venue}/reliability", guarded(plans.show_reliability)),
+        Route("/ui/plans", guarded(plans.show_all)),
+        Route("/ui/plans/{plan}", guarded(plans.show)),
         Route("/ui/{path:path}", guarded(_missing)),
     ]

@@ -12,6 +12,10 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from app.clusters.costing import ClusterCosts
+from app.clusters.foreseeing import Foreseeing
+from app.clusters.keeping import ClusterKeeper
+from app.clusters.store.clusters import ClusterStore
 from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events.formats import LOG_FORMAT
 from app.domain.times import SECOND_US
@@ -50,6 +54,9 @@ from app.observing.health import HealthCheck
 from app.observing.service import CloudWatch
 from app.observing.store import Observations
 from app.observing.truths import KeptTruths
+from app.planning.places import PlanPlaces
+from app.planning.plans import Plans
+from app.planning.store.plans import PlanStore
 from app.platform.background import background
 from app.platform.clock import ServerClock
 from app.platform.database.agreement import check_agreement
@@ -87,7 +94,9 @@ from app.venues.following import FeedWatch
 from app.venues.imports import ImportedPrices, VenueImports
 from app.venues.keeping import VenueKeeper
 from app.venues.reads import VenueReads, VenueStores
+from app.venues.refits import VenueRefits
 from app.venues.store.feeds import FeedStore
+from app.venues.store.models import VenueModels
 from app.venues.store.observations import ObservationStore
 from app.venues.store.prices import VenuePriceStore
 
@@ -126,6 +135,7 @@ class WorkerParts:
     rollup: Rollup
     job_keeper: JobKeeper
     feeds: FeedWatch
+    refits: VenueRefits
 
 
 @contextmanager
@@ -207,10 +217,13 @@ async def open_services(
                 prices = VenuePriceStore(database)
                 seen = ObservationStore(database)
                 venues = (
-                    VenueReads(VenueStores(prices, FeedStore(database), seen), clock.now_us),
+                    VenueReads(VenueStores(prices, FeedStore(database), seen, VenueModels(database)), clock.now_us),
                     VenueKeeper(prices, seen, clock.now_us),
                 )
-                others = observing, tokens, feed, webhooks, page_watch, history, *venues
+                plans = Plans(PlanStore(database), PlanPlaces(venues[0], scheduler, reads[1]), clock.now_us)
+                foreseeing, costs = Foreseeing(scheduler, reads[1]), ClusterCosts(clouds, log, scheduler)
+                clusters = ClusterKeeper(ClusterStore(database), clouds, clock.now_us), foreseeing, costs
+                others = observing, tokens, feed, webhooks, page_watch, history, *venues, plans, *clusters
                 async with asker(settings) as ask:
                     federation = _federation(settings, PeerStore(database), scheduler, cache, ask)
                     yield Services(clock, scheduler, health, explaining, *reads, *others, *federation)
@@ -323,6 +336,7 @@ async def open_worker(
                     Rollup(UtilisationRows(database)),
                     JobKeeper(clouds, states, Locks(database), PeerStore(database), ask, clock.now_us),
                     FeedWatch(FeedStore(database)),
+                    VenueRefits(VenuePriceStore(database), VenueModels(database), Locks(database)),
                 )
 
 

@@ -38,6 +38,7 @@ _LOOK_S = 10
 _ROLLUP_S = 1
 _JOBS_S = 1
 _FEEDS_S = 30
+_REFIT_S = 60
 _MOST_CALLS = 100
 
 _OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed"}
@@ -80,6 +81,7 @@ def regular_jobs(parts: WorkerParts) -> RegularJobs:
     # A long catch-up is no reason for a warning: the next call finds it busy and returns.
     jobs.add(_ROLLUP_S, parts.rollup.catch_up, at_once=2)
     jobs.add(_FEEDS_S, parts.feeds.watch_feeds)
+    jobs.add(_REFIT_S, parts.refits.refit_venues)
     jobs.scheduler.add_listener(_ended, sum(_OUTCOMES))
     return jobs
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import Context
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from app.platform.telemetry.metrics import CloudMeter
 from app.platform.telemetry.tracing import TRACES
 from app.platform.turns import Turns
 from app.scheduling.appending import Appender, Logs
+from app.scheduling.line import WaitingLine
 from app.scheduling.store.extensions import decided_on
 from app.scheduling.store.log import LogAccess
 from app.scheduling.submissions import Parking, Submission
@@ -48,6 +48,8 @@ MOST_EVENTS = 5000
 """The number of events after which a transaction takes no further step. One step may have more (admission/decide.py).
 """
 
+MOST_DECIDING_S = 0.05
+"""The time after which a transaction takes no further step if others wait. What is left of long ones follows them."""
 
 _Pending = Sequence[tuple[Submission, Sequence[Step]]]
 """Submissions in their order, each with its steps that are still to decide."""
@@ -93,9 +95,8 @@ class Sequencer:
     def __init__(self, find: Callable[[], Awaitable[int]], name: str, parts: SequencerParts) -> None:
         self._name = name
         self._parts = parts
-        self._waiting: deque[Submission] = deque()
-        self._waiting_count = 0
-        self._meter = CloudMeter(name, lambda: self._waiting_count + self._parking.count)
+        self._waiting = WaitingLine()
+        self._meter = CloudMeter(name, lambda: self._waiting.count + self._parking.count)
         self._appender = Appender(find, parts.logs, self._meter.lost)
         self._woken = asyncio.Event()
         self._parking = Parking(
@@ -108,11 +109,10 @@ class Sequencer:
 
     async def submit(self, steps: Sequence[Step]) -> list[Outcome]:
         """Return the outcomes of these steps, decided in order, when all of them are durable."""
-        if self._waiting_count + len(steps) > self._parts.limits.queue:
-            raise Overloaded(f"{self._waiting_count} operations wait for this cloud's log")
+        if self._waiting.count + len(steps) > self._parts.limits.queue:
+            raise Overloaded(f"{self._waiting.count} operations wait for this cloud's log")
         submission = Submission(steps, asyncio.get_running_loop().create_future())
-        self._waiting.append(submission)
-        self._waiting_count += len(steps)
+        self._waiting.add(submission)
         self._woken.set()
         return await submission.answered
 
@@ -130,7 +130,8 @@ class Sequencer:
         await asyncio.gather(self._task, return_exceptions=True)
         self._parking.close()
         await self._appender.close()
-        _fail(self._waiting, ServiceStopping("nothing was written"))
+        while self._waiting:
+            _fail(self._waiting.take(self._waiting.count + 1), ServiceStopping("nothing was written"))
         self._meter.close()
 
     async def _run(self) -> None:
@@ -138,7 +139,7 @@ class Sequencer:
             await self._woken.wait()
             self._woken.clear()
             while self._waiting:
-                batch = self._take_batch()
+                batch = self._waiting.take(self._parts.limits.batch)
                 try:
                     with TRACES.span("batch", [one.origin for one in batch], cloud=self._name):
                         await self._settle(batch)
@@ -152,25 +153,16 @@ class Sequencer:
 
     def _line_up(self, submissions: Sequence[Submission]) -> None:
         """Put those that have waited for a table back at the head of the line."""
-        self._waiting.extendleft(reversed(submissions))
         for one in submissions:
             one.asked_s = monotonic()
-            self._waiting_count += len(one.steps)
+        self._waiting.add_first(submissions)
         self._woken.set()
-
-    def _take_batch(self) -> list[Submission]:
-        batch: list[Submission] = []
-        count = 0
-        while self._waiting and count < self._parts.limits.batch:
-            batch.append(self._waiting.popleft())
-            count += len(batch[-1].steps)
-        self._waiting_count -= count
-        return batch
 
     async def _settle(self, batch: Sequence[Submission]) -> None:
         """Decide, append and answer: in one transaction, or in several if the steps have very many events.
 
-        What needs a newer table and has written nothing is parked.
+        What needs a newer table and has written nothing is parked. What has had its time goes back to the line if
+        others wait.
         """
         since_s = min(one.asked_s for one in batch)
         while pending := [(one, steps) for one in batch if (steps := one.undecided())]:
@@ -183,6 +175,10 @@ class Sequencer:
                 if one.may_wait() and one.due_us is not None:
                     self._parking.park(one, one.due_us)
             batch = [one for one in batch if one.due_us is None]
+            rest = [one for one in batch if one.undecided()]
+            if rest and self._waiting:
+                self._waiting.put_back(rest)
+                return
 
     async def _decide_durably(self, pending: _Pending) -> list[Outcome]:
         """Return the outcomes of the first steps, committed. They end early after many events.
@@ -215,11 +211,17 @@ class Sequencer:
         for one, _ in pending:
             one.due_us = None
         with Turns() as turns:
-            while len(batch.outcomes) < len(steps) and (batch.unapplied or len(batch.recorded) < MOST_EVENTS):
+            began = monotonic()
+            while len(batch.outcomes) < len(steps) and (batch.unapplied or not self._has_had_enough(batch, began)):
                 if not decide_more(batch, cloud, steps, server_us, quotes):
                     _decide_without(batch, cloud, server_us, quotes, pending)
                 if turns.is_due():
                     await turns.give()
+
+    def _has_had_enough(self, batch: Batch, began_s: float) -> bool:
+        """Return True if a transaction has very many events, or took its time while others came to wait."""
+        is_long = bool(batch.outcomes) and monotonic() - began_s > MOST_DECIDING_S
+        return len(batch.recorded) >= MOST_EVENTS or (is_long and bool(self._waiting))
 
     def _quotes(self, cloud: Cloud) -> Quotes | None:
         """Return the table to decide with. A table ahead of the state belongs to a log that was put back; skip it."""

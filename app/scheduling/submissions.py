@@ -36,6 +36,11 @@ class Submission:
     waited_us: int = 0
     asked_s: float = field(default_factory=monotonic)
 
+    @property
+    def left(self) -> int:
+        """The number of steps still to decide."""
+        return len(self.steps) - len(self.outcomes)
+
     def undecided(self) -> Sequence[Step]:
         """Return the steps still to decide; none if nobody waits for their outcomes any more."""
         return () if self.answered.done() else self.steps[len(self.outcomes) :]

@@ -27,7 +27,7 @@ async def show_venue(request: Request) -> Response:
     """Show a venue: its pools and prices counted, and from when to when they are."""
     reads = reached(request, VenueReads)
     venue = await reads.show(request.path_params["venue"])
-    return respond(venue_answer(venue, await reads.feed(venue)))
+    return respond(venue_answer(venue, await reads.feed(venue), await reads.model(venue)))
 
 
 async def remove_venue(request: Request) -> Response:

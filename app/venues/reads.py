@@ -16,26 +16,30 @@ from app.domain.times import DAY_US, HOUR_US, time_text
 from app.engine.cluster import Ints
 from app.platform.telemetry.metrics import VENUE_QUOTES
 from app.venues.rules.bounds import FIRST_EFFECT
-from app.venues.rules.history import MICRO, PoolName, VenuePrices, venue_of
+from app.venues.rules.history import MICRO, PoolName, PriceSteps, VenuePrices, venue_of
 from app.venues.rules.observed import ObservedPools, Sighting, runs_of
-from app.venues.rules.quotes import CONFIDENCE, PoolQuote, capacity_quote, pool_quote
+from app.venues.rules.quotes import CONFIDENCE, PoolQuote, capacity_quote, learned_quote, pool_quote
 from app.venues.rules.rates import ProviderRate, RevokedBy
+from app.venues.rules.training import TrainedSurvival, priced
+from app.venues.rules.types import MachineType
 from app.venues.store.feeds import FeedStore, StoredFeed
+from app.venues.store.models import StoredModel, VenueModels
 from app.venues.store.observations import ObservationStore
 from app.venues.store.prices import DayOfPrices, StoredPool, StoredVenue, VenuePriceStore
 
 WINDOW_US = 60 * DAY_US
 MOST_AGE_US = 25 * HOUR_US
 """Providers repeat each price daily, so a newest price that is older says that nobody collects prices any more."""
-_BEFORE_US = 2 * DAY_US
+BEFORE_US = 2 * DAY_US
 """Days that are read before the window, for the price at its begin."""
+_MODEL_HOLDS_US = 20 * DAY_US
 _OBSERVED_US = 365 * DAY_US
 _HISTORIES_KEPT, _ANSWERS_KEPT = 2, 64
 _ALL = 1 << 30
 K = TypeVar("K")
 V = TypeVar("V")
 
-__all__ = ["StoredFeed", "StoredPool", "StoredVenue", "VenueQuotes", "VenueReads"]
+__all__ = ["StoredFeed", "StoredModel", "StoredPool", "StoredVenue", "VenueQuotes", "VenueReads"]
 
 
 class QuoteQuestion(NamedTuple):
@@ -68,12 +72,26 @@ class _KnownVenue(NamedTuple):
     prices: VenuePrices
 
 
+class VenueHistory(NamedTuple):
+    """A venue's past as of its newest price, which may be older than what is quoted from."""
+
+    venue: StoredVenue
+    as_of_us: int
+    is_stale: bool
+    pools: Sequence[StoredPool]
+    prices: VenuePrices
+    types: Mapping[str, MachineType]
+    observed: ObservedPools | None
+    """Survival by observation, where machines end for lack of capacity; None where their price ends them."""
+
+
 class VenueStores(NamedTuple):
     """The stores of what is known of venues."""
 
     prices: VenuePriceStore
     feeds: FeedStore
     observations: ObservationStore
+    models: VenueModels
 
 
 class VenueReads:
@@ -101,6 +119,10 @@ class VenueReads:
         """Return how a venue's feed fares, None if nobody follows it."""
         return await self._stores.feeds.of(venue.id)
 
+    async def model(self, venue: StoredVenue) -> StoredModel | None:
+        """Return the model that a venue's bids are quoted with, None before the first."""
+        return await self._stores.models.of(venue.id)
+
     async def pools(
         self, name: str, marker: int | None, limit: int, *, instance_type: str | None = None, zone: str | None = None
     ) -> Page[StoredPool]:
@@ -123,34 +145,50 @@ class VenueReads:
         if key not in self._answers:
             async with self._turn:
                 history = await self._history(venue, as_of_us)
-                found = await asyncio.to_thread(_quoted, history, as_of_us, question)
+                trained = _fit_at(await self.model(venue), as_of_us)
+                found = await asyncio.to_thread(_quoted, history, as_of_us, question, trained)
             _keep(self._answers, key, VenueQuotes(venue, as_of_us, question, FIRST_EFFECT, found), _ANSWERS_KEPT)
         answer = self._answers[key]
         VENUE_QUOTES.labels(name).inc(len(answer.quotes))
         return answer
 
-    async def _observed(self, venue: StoredVenue, question: QuoteQuestion, at_us: int) -> VenueQuotes:
-        """Return quotes from what was observed of machines by a time, and what providers told of them."""
+    async def history(self, name: str, at_us: int) -> VenueHistory:
+        """Return what is known of a venue at a time. Raises VenueNotFound, HistoryTooShort without any price."""
+        venue = await self.show(name)
+        as_of_us, types = await self._newest_us(venue, at_us), await self._store.types(venue.id)
+        async with self._turn:
+            known = await self._history(venue, as_of_us)
+        observed = None
+        if venue.revoked_by is RevokedBy.CAPACITY:
+            seen, rates = await self._seen(venue, known.pools, at_us)
+            observed = await asyncio.to_thread(_observed_pools, seen, rates, at_us)
+        is_stale = at_us - as_of_us > MOST_AGE_US
+        return VenueHistory(venue, as_of_us, is_stale, known.pools, known.prices, types, observed)
+
+    async def _seen(
+        self, venue: StoredVenue, pools: Sequence[StoredPool], at_us: int
+    ) -> tuple[Sequence[Sighting], Mapping[PoolName, ProviderRate]]:
+        """Return what was observed of machines by a time, and what providers told of them."""
         seen = await self._stores.observations.seen(venue.id, at_us - _OBSERVED_US, at_us)
-        pools = await self._store.pools(venue.id, 0, _ALL)
         providers = {pool.name.provider for pool in pools}
         rates = {
             name: rate
             for provider in sorted(providers)
             for name, rate in (await self._stores.observations.rates(venue.id, provider)).items()
         }
+        return seen, rates
+
+    async def _observed(self, venue: StoredVenue, question: QuoteQuestion, at_us: int) -> VenueQuotes:
+        """Return quotes from what was observed of machines by a time, and what providers told of them."""
+        pools = await self._store.pools(venue.id, 0, _ALL)
+        seen, rates = await self._seen(venue, pools, at_us)
         found = await asyncio.to_thread(_quoted_by_capacity, pools, seen, rates, at_us, question)
         VENUE_QUOTES.labels(venue.name).inc(len(found))
         return VenueQuotes(venue, at_us, question, FIRST_EFFECT, found)
 
     async def _as_of_us(self, venue: StoredVenue, at_us: int) -> int:
-        """Return the time of the newest price by then."""
-        if venue.last_us is not None and venue.last_us <= at_us:
-            newest_us: int | None = venue.last_us
-        else:
-            newest_us = await self._store.newest_us(venue.id, at_us)
-        if newest_us is None:
-            raise HistoryTooShort(f"venue {venue.name!r} has no price by {time_text(at_us)}")
+        """Return the time of the newest price by then. Raises PricesStale if that is too old."""
+        newest_us = await self._newest_us(venue, at_us)
         if at_us - newest_us > MOST_AGE_US:
             raise PricesStale(
                 f"the newest price of venue {venue.name!r} is of {time_text(newest_us)}, more than 25 hours before "
@@ -158,18 +196,29 @@ class VenueReads:
             )
         return newest_us
 
+    async def _newest_us(self, venue: StoredVenue, at_us: int) -> int:
+        if venue.last_us is not None and venue.last_us <= at_us:
+            newest_us: int | None = venue.last_us
+        else:
+            newest_us = await self._store.newest_us(venue.id, at_us)
+        if newest_us is None:
+            raise HistoryTooShort(f"venue {venue.name!r} has no price by {time_text(at_us)}")
+        return newest_us
+
     async def _history(self, venue: StoredVenue, as_of_us: int) -> _KnownVenue:
         key = venue.id, venue.version, as_of_us
         if key not in self._histories:
-            days = await self._store.days(venue.id, as_of_us - WINDOW_US - _BEFORE_US, as_of_us)
+            days = await self._store.days(venue.id, as_of_us - WINDOW_US - BEFORE_US, as_of_us)
             pools = await self._store.pools(venue.id, 0, _ALL)
             gaps = await self._store.gaps(venue.id)
-            prices = await asyncio.to_thread(lambda: venue_of(_rows(days, pools, as_of_us), gaps))
+            prices = await asyncio.to_thread(lambda: venue_of(rows_until(days, pools, as_of_us), gaps))
             _keep(self._histories, key, _KnownVenue(pools, prices), _HISTORIES_KEPT)
         return self._histories[key]
 
 
-def _rows(days: Sequence[DayOfPrices], pools: Sequence[StoredPool], until_us: int) -> dict[PoolName, tuple[Ints, Ints]]:
+def rows_until(
+    days: Sequence[DayOfPrices], pools: Sequence[StoredPool], until_us: int
+) -> dict[PoolName, tuple[Ints, Ints]]:
     """Return the prices by pool up to a time: later ones would reveal silences that were not known by then."""
     names, parts = {pool.id: pool.name for pool in pools}, defaultdict[int, list[DayOfPrices]](list)
     for day in days:
@@ -184,14 +233,39 @@ def _rows(days: Sequence[DayOfPrices], pools: Sequence[StoredPool], until_us: in
     return found
 
 
-def _quoted(history: _KnownVenue, as_of_us: int, question: QuoteQuestion) -> list[QuotedPool]:
-    lifetime_us, probability = question
+def _fit_at(model: StoredModel | None, as_of_us: int) -> TrainedSurvival | None:
+    """Return a model if it may speak at a time: it has seen nothing that came later, and is not old."""
+    if model is None or not 0 <= as_of_us - model.trained.until_us <= _MODEL_HOLDS_US:
+        return None
+    return model.trained
+
+
+def _quoted(
+    history: _KnownVenue, as_of_us: int, question: QuoteQuestion, trained: TrainedSurvival | None
+) -> list[QuotedPool]:
     found = [
-        QuotedPool(pool, pool_quote(steps, as_of_us, WINDOW_US, lifetime_us, probability, FIRST_EFFECT))
+        QuotedPool(pool, _quote(pool, steps, as_of_us, question, trained))
         for pool in history.pools
         if (steps := history.prices.pools.get(pool.name)) is not None
     ]
     return _cheapest_first(found)
+
+
+def _observed_pools(seen: Sequence[Sighting], rates: Mapping[PoolName, ProviderRate], at_us: int) -> ObservedPools:
+    """Return what is known of survival. An instance of which no end was told lives until the newest observation."""
+    newest_us = max((one.at_us for one in seen), default=at_us)
+    return ObservedPools(runs_of(seen, newest_us), rates)
+
+
+def _quote(
+    pool: StoredPool, steps: PriceSteps, as_of_us: int, question: QuoteQuestion, trained: TrainedSurvival | None
+) -> PoolQuote:
+    """Return a pool's quote by the venue's model, or by counting."""
+    if trained is not None:
+        pools = priced([steps], [pool.on_demand], WINDOW_US)
+        if found := learned_quote(pools, as_of_us, *question, FIRST_EFFECT, trained):
+            return found
+    return pool_quote(steps, as_of_us, WINDOW_US, *question, FIRST_EFFECT)
 
 
 def _quoted_by_capacity(
@@ -201,14 +275,9 @@ def _quoted_by_capacity(
     at_us: int,
     question: QuoteQuestion,
 ) -> list[QuotedPool]:
-    """Return quotes of pools whose machines end for lack of capacity.
-
-    An instance of which no end was told lives until the newest observation.
-    """
+    """Return quotes of pools whose machines end for lack of capacity."""
     lifetime_us, probability = question
-    newest_us = max((one.at_us for one in seen), default=at_us)
-    observed = ObservedPools(runs_of(seen, newest_us), rates)
-    found = []
+    observed, found = _observed_pools(seen, rates, at_us), []
     for pool in pools:
         price = None if pool.micro is None else pool.micro / MICRO
         survival = observed.survival(pool.name, lifetime_us, FIRST_EFFECT, CONFIDENCE)

@@ -9,13 +9,20 @@ from pydantic import Field
 from app.domain.times import SECOND_US, seconds, to_datetime
 from app.platform.http.fields import Body, Name, PositiveSecondsInQuery, Probability, Query, Time
 from app.platform.http.page_forms import Limit, NumberedPageQuery
-from app.venues.reads import WINDOW_US, QuotedPool, StoredFeed, StoredPool, StoredVenue, VenueQuotes
+from app.venues.reads import WINDOW_US, QuotedPool, StoredFeed, StoredModel, StoredPool, StoredVenue, VenueQuotes
 from app.venues.rules.history import MICRO, PoolName
 from app.venues.rules.observed import Sighting, SightingKind
 from app.venues.rules.pricefiles import POOL_WORD
 from app.venues.rules.quotes import CONFIDENCE, on_demand_cost
 from tenure_client.forms.answer import Link, answer_of
-from tenure_client.forms.venues import PoolAnswer, VenueAnswer, VenueFeedAnswer, VenueQuoteAnswer, VenueQuotesAnswer
+from tenure_client.forms.venues import (
+    PoolAnswer,
+    VenueAnswer,
+    VenueFeedAnswer,
+    VenueModelAnswer,
+    VenueQuoteAnswer,
+    VenueQuotesAnswer,
+)
 
 PoolWord = Annotated[str, Field(min_length=1, max_length=100)]
 NewPoolWord = Annotated[str, Field(max_length=100, pattern=POOL_WORD)]
@@ -70,15 +77,24 @@ class VenueQuotesQuery(Query):
     limit: Limit = 100
 
 
-def venue_answer(venue: StoredVenue, feed: StoredFeed | None = None) -> VenueAnswer:
-    """Return the wire form of a venue, with its feed if that was looked up."""
+def venue_answer(venue: StoredVenue, feed: StoredFeed | None = None, model: StoredModel | None = None) -> VenueAnswer:
+    """Return the wire form of a venue, with its feed and model if they were looked up."""
     return answer_of(
         VenueAnswer,
         venue,
         first_price_at=None if venue.first_us is None else to_datetime(venue.first_us),
         last_price_at=None if venue.last_us is None else to_datetime(venue.last_us),
+        model=None if model is None else _model_answer(model),
         feed=None if feed is None else answer_of(VenueFeedAnswer, feed),
         links=[Link(rel="self", href=f"/v1/venues/{venue.name}")],
+    )
+
+
+def _model_answer(model: StoredModel) -> VenueModelAnswer:
+    return VenueModelAnswer(
+        trained_until=to_datetime(model.trained.until_us),
+        fitted_at=model.fitted_at,
+        outcomes=model.trained.outcomes,
     )
 
 

@@ -2,9 +2,14 @@
 
     python -m benchmarks.clusters start --times 20
     python -m benchmarks.clusters crash --times 200
+    python -m benchmarks.clusters kills --times 20
+    python -m benchmarks.clusters evictions --times 20
+    python -m benchmarks.clusters publish --times 200
+    python -m benchmarks.clusters prediction
     python -m benchmarks.clusters COMMAND --help
 
-Each subcommand starts a service with a database of its own, two clouds, and a cluster, and leaves nothing behind.
+Each subcommand starts a service with a database of its own, two clouds, and a cluster, and leaves nothing behind;
+`publish` and `prediction` do without.
 A line with `!` misses its bar; then exit code 1.
 """
 
@@ -14,13 +19,16 @@ import argparse
 import signal
 import sys
 
-from benchmarks.clusters import crashing, deciding, starting
+from benchmarks.clusters import crashing, deciding, leasing, starting, surviving, writing
 from benchmarks.clusters.lines import Subcommand
 
 SUBCOMMANDS: dict[str, Subcommand] = {
     **starting.SUBCOMMANDS,
     **crashing.SUBCOMMANDS,
     **deciding.SUBCOMMANDS,
+    **surviving.SUBCOMMANDS,
+    **writing.SUBCOMMANDS,
+    **leasing.SUBCOMMANDS,
 }
 
 

@@ -31,8 +31,9 @@ TOKEN = "tnr_benchmark"
 CLOUDS = ("small", "spare")
 BOOT_TIMEOUT_S = 60
 _SCALE = {"idle_s": 5, "boot_timeout_s": BOOT_TIMEOUT_S, "retry_s": 2}
+_POOL = {"lifetime_s": 7200}
 _NOTHING: Mapping[str, object] = {}
-_UP_S = 180.0
+_UP_S = 400.0  # a first start compiles
 _FILE = """\
 name = "{name}"
 shared = "{folder}"
@@ -53,7 +54,7 @@ name = "spot"
 cloud = "spare"
 flavor = "one"
 max_nodes = {spot}
-lifetime_s = 7200
+{pool}
 """
 _JOB = """\
 #!/bin/bash
@@ -122,6 +123,10 @@ def wait(is_so: Callable[[], object], timeout_s: float, what: str) -> float:
     return time.monotonic() - began_s
 
 
+def _lines(values: Mapping[str, object]) -> str:
+    return "\n".join(f"{name} = {json.dumps(value)}" for name, value in values.items())
+
+
 class Forked:
     """A manager that a nursery has born: `benchmarks.clusters.killed`."""
 
@@ -151,16 +156,26 @@ class Forked:
 
 
 class Lab:
-    """A service, its clouds, a cluster, and its manager. nodes: how many each of the two pools may have."""
+    """A service, its clouds, a cluster, and its manager. nodes: how many each of the two pools may have.
 
-    def __init__(self, place: Place, nodes: tuple[int, int], scale: Mapping[str, object] = _NOTHING) -> None:
+    scale, pool: values of the file's `scale`, and of its second pool.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        nodes: tuple[int, int],
+        scale: Mapping[str, object] = _NOTHING,
+        pool: Mapping[str, object] = _NOTHING,
+    ) -> None:
         self.place, self.folder, self.token = place, Path(tempfile.mkdtemp(prefix="tenure-lab-")), TOKEN
         self.url = f"http://127.0.0.1:{free_port()}"
         self.file, self.told = self.folder / "cluster.toml", self.folder / "told"
         text = _FILE.format(
             **place._asdict(),
             folder=self.folder,
-            scale="\n".join(f"{name} = {json.dumps(value)}" for name, value in (_SCALE | dict(scale)).items()),
+            scale=_lines(_SCALE | dict(scale)),
+            pool=_lines(_POOL | dict(pool)),
             own=nodes[0],
             spot=nodes[1],
         )
@@ -220,6 +235,7 @@ class Lab:
             )
         told: dict[str, object] = {"arguments": ["cluster", "run", str(self.file)], "kill_at": kill_at}
         files = {"points": str(self.folder / "points"), "log": str(self.folder / "manager.log")}
+        (self.folder / "manager.log").write_text("")
         self.manager = Forked(self._nursery, told | files)
         return self.manager
 
@@ -333,9 +349,14 @@ class Lab:
 
 
 @contextmanager
-def lab_at(place: Place, nodes: tuple[int, int], scale: Mapping[str, object] = _NOTHING) -> Iterator[Lab]:
+def lab_at(
+    place: Place,
+    nodes: tuple[int, int],
+    scale: Mapping[str, object] = _NOTHING,
+    pool: Mapping[str, object] = _NOTHING,
+) -> Iterator[Lab]:
     """Give a lab with a running service and a created cluster, and take all away after it."""
-    lab = Lab(place, nodes, scale)
+    lab = Lab(place, nodes, scale, pool)
     try:
         lab.begin()
         yield lab

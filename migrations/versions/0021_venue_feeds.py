@@ -7,7 +7,7 @@ from alembic import op
 from migrations import Irreversible
 
 revision = "0021"
-down_revision = "0018"
+down_revision = "0020"
 branch_labels = None
 depends_on = None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from alembic import op
 
+from migrations import Irreversible
+
 revision = "0022"
 down_revision = "0021"
 branch_labels = None
@@ -34,5 +36,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the table. Peers are entered again from what their operators keep."""
+    """Refuse if there are peers: the tokens that they gave us are stored nowhere else."""
+    if op.get_bind().exec_driver_sql("SELECT EXISTS (SELECT FROM peer)").scalar_one():
+        raise Irreversible("schema 0022 cannot be taken back: all peers, with the tokens that they gave, would go")
     op.execute("DROP TABLE peer")

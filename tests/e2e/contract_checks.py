@@ -7,6 +7,7 @@ from typing import Any
 import schemathesis
 
 FOR_A_REASON = {
+    "preemptible.checkpoint_advice.terms_invalid",
     "preemptible.eviction_probability.unexpected",
     "preemptible.group.on_demand",
     "preemptible.lifetime.missing",
@@ -28,6 +29,7 @@ NOT_IN_SCHEMAS = (
     "from 1970 to 9999",
     "must rise from one to the next",
     "min_lifetime_s must not be above lifetime_s",
+    "must not have two pools of one name",
     "must say either lifetime_s or lifetime, which is longest",
     "only a spot start says lifetime or min_lifetime_s",
 )

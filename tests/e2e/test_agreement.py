@@ -5,11 +5,14 @@ the history of utilisation, and the audit of the exported log, which shares no c
 from __future__ import annotations
 
 import json
+import random
 import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from app.platform.pages.guard import COOKIE
 NAME = "agreed"
 CLOUD = f"/v1/clouds/{NAME}"
 MARKETS = ("on_demand", "spot")
+MICROSECOND = timedelta(microseconds=1)
 
 Classes = dict[float, tuple[int, int]]
 
@@ -375,3 +379,81 @@ def test_the_history_of_utilisation(service: Process, truth: Numbers) -> None:
     assert (sums["on_demand_rejected"], sums["spot_rejected"]) == refused
     assert sums["evicted"] == truth.evicted
     assert points[-1]["used_peak"] >= sum(truth.used_cores)
+
+
+PRICES = {"own": 0.087, "spot": 0.0081, "odd": 1.333333}
+
+
+def rent(service: Process) -> dict[str, list[tuple[datetime, datetime | None]]]:
+    """Run a cluster's instances on a cloud whose clock is told; return the times in its log, by pool."""
+    begin, draw = datetime(2026, 1, 1, tzinfo=UTC), random.Random(7)
+    with httpx2.Client(base_url=service.url, headers=HEADERS, timeout=60) as client:
+
+        def post(path: str, body: dict[str, Any]) -> None:
+            assert client.post(path, json=body).status_code == 201
+
+        policy = {"clock": "external", "guarantee": "none", "clock_step_s": 10**7}
+        post("/v1/clouds", {"name": "rented", "policy": policy, "at": begin.isoformat()})
+        post("/v1/clouds/rented/nodes", {"name": "n", "cores": 12, "at": begin.isoformat()})
+        post("/v1/clouds/rented/flavors", {"name": "c1", "cores": 1, "at": begin.isoformat()})
+        now, running = begin, list[str]()
+        for number in range(60):
+            now += timedelta(seconds=draw.randrange(1, 4000), milliseconds=draw.randrange(1000))
+            pool = draw.choice([*PRICES])
+            market = {"market": "on_demand"} if pool == "own" else {"market": "spot", "lifetime_s": 86400}
+            post(
+                "/v1/clouds/rented/instances",
+                {"id": f"lab.{pool}-{number}", "flavor": "c1", "at": now.isoformat(), **market},
+            )
+            running.append(f"lab.{pool}-{number}")
+            if len(running) > 5:
+                one = running.pop(draw.randrange(6))
+                now += timedelta(microseconds=draw.randrange(10**9))
+                path = f"/v1/clouds/rented/instances/{one}"
+                client.delete(path, params={"at": now.isoformat()}).raise_for_status()
+        log = client.get("/v1/clouds/rented/events", params={"limit": 1000}).json()["events"]
+    found = dict[str, list[tuple[datetime, datetime | None]]]()
+    starts, ends = (
+        {one["id"]: datetime.fromisoformat(one["at"]) for one in log if one["kind"] in kinds} for kinds in KINDS
+    )
+    for name, at in starts.items():
+        found.setdefault(name.split(".")[1].split("-")[0], []).append((at, ends.get(name)))
+    return {pool: [(at, end or now) for at, end in times] for pool, times in found.items()}
+
+
+KINDS = (("instance_started",), ("instance_stopped", "instance_evicted"))
+
+
+def test_the_cost_of_a_cluster_is_the_same_to_the_cent_everywhere(service: Process) -> None:
+    """Interface, command, metric and page; the truth is a sum of fractions over the log."""
+    times = rent(service)
+    pools = [
+        {"name": pool, "cloud": "rented", "flavor": "c1", "price_per_hour": price, "on_demand_price_per_hour": 2}
+        for pool, price in PRICES.items()
+    ]
+    httpx2.put(f"{service.url}/v1/clusters/lab", json={"pools": pools}, headers=HEADERS).raise_for_status()
+    hours = {
+        pool: sum((Fraction((end - at) // MICROSECOND, 3_600_000_000) for at, end in times[pool]), Fraction())
+        for pool in PRICES
+    }
+    truth = {pool: f"{float(hours[pool] * Fraction(str(price))):.2f}" for pool, price in PRICES.items()}
+    whole = f"{float(sum(hours[pool] * Fraction(str(price)) for pool, price in PRICES.items())):.2f}"
+    asked = httpx2.get(f"{service.url}/v1/clusters/lab/cost", headers=HEADERS).json()
+    told = tenure_json("cluster", "cost", "lab", "--url", service.url, "--token", TOKEN)
+    shown = tenure("cluster", "cost", "lab", "--url", service.url, "--token", TOKEN).stdout
+    metric = {
+        labels["pool"]: value for labels, value in scrape(service, "/metrics/clusters")["tenure_cluster_cost_total"]
+    }
+    assert told == asked
+    assert {row["pool"]: f"{row['cost']:.2f}" for row in asked["pools"]} == truth
+    assert {pool: f"{value:.2f}" for pool, value in metric.items()} == truth
+    assert f"{asked['cost']:.2f}" == whole
+    on_demand = f"{float(sum(hours.values()) * 2):.2f}"
+    assert f"{asked['on_demand_cost']:.2f}" == on_demand
+    text = words(page(service, "/clusters/lab"))
+    for pool, cost in truth.items():
+        assert re.search(rf" {pool} {len(times[pool])} \S+ \S+ {cost} ", text), pool
+        assert re.search(rf"{pool} +{len(times[pool])} .* {cost} ", shown), pool
+    assert f"Cost {whole} on demand {on_demand}" in text
+    assert f"in all {whole}, on demand {on_demand}" in shown
+    assert f" {whole} {on_demand} " in words(page(service, "/clusters"))

@@ -23,6 +23,7 @@ import pytest
 from processes import HEADERS, TOKEN, Process, free_port, tenure
 
 from app.managing.programs import ProgramFailed, missing_programs, run
+from tenure_client import TenureClient
 
 
 def why_not() -> str:
@@ -61,6 +62,7 @@ cloud = "small"
 flavor = "one"
 market = "on_demand"
 max_nodes = 2
+price_per_hour = 36
 [[pools]]
 name = "spot"
 cloud = "spare"
@@ -330,3 +332,26 @@ def test_the_cluster_to_play_with_runs_a_job_and_leaves_nothing_behind() -> None
     assert not [*Path("/run/netns").glob("try-*")], (folder / "told").read_text()
     assert "try is gone" in (folder / "told").read_text()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_the_service_hears_of_all_that_the_manager_does(lab: Lab) -> None:
+    """Also of what happened while it did not answer, and while no manager ran."""
+    job = lab.submit(10)
+    wait(lambda: lab.is_done(job), 60)
+    lab.kill_manager()
+    lab.manage()
+    lab.wait_until_empty()
+    with TenureClient(lab.service.url, TOKEN) as client:
+        wait(lambda: {one.kind for one in client.cluster_events("lab")} >= {"node_released", "job_ended"}, 30)
+        told = {one.kind for one in client.cluster_events("lab")}
+        assert told >= {"node_bought", "node_made", "node_ready", "job_seen", "job_started", "job_ended"}
+        (found,) = (one for one in client.cluster_jobs("lab") if one.job == job)
+        assert (found.stage, found.requeue_count, found.end) == ("ended", 0, "completed")
+        wait(lambda: client.cluster("lab").is_managed, 30)
+        assert client.cluster("lab").orphan_count == 0
+        keys = [one.key for one in client.cluster_events("lab")]
+        assert len({*keys}) == len(keys)
+        cost = client.cluster_cost("lab")
+    assert cost.used_s > 0
+    shown = lab.command("cost", str(lab.file), "--json")
+    assert json.loads(shown.stdout)["cost"] == cost.cost == round(cost.pools[0].used_s * 36 / 3600, 6), shown.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio
@@ -51,6 +52,7 @@ def service(database_url: str) -> Iterator[Service]:
     with running_service(database_url) as service:
         furnish(service.client)
         sell(service)
+        cluster(service.client)
         anyio.run(give_notice, database_url)
         service.roll_up()
         yield service
@@ -302,6 +304,56 @@ OTHER_PLACES = [
 ]  # fmt: skip
 
 
+WHOLE_PLACES = ["/ui/venues", "/ui/clusters", "/ui/clusters/lab"]
+"""Pages of no cloud."""
+
+
+def test_a_cluster_is_seen_and_renews_itself(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui")
+    page.get_by_role("link", name="Clusters", exact=True).click()
+    page.get_by_role("link", name="lab", exact=True).click()
+    expect(page.get_by_role("heading", name="The manager is at work")).to_be_visible()
+    expect(page.locator("[data-chart] canvas")).to_have_count(1)
+    row = page.get_by_role("region", name="List of jobs").get_by_role("row").nth(1)
+    expect(row).to_contain_text("running")
+    expect(page.locator("main")).to_contain_text("acceptable: a lifetime of 300 s")
+    expect(page.get_by_role("img", name="1 checkpoints, 1 evictions, queued again 1 times")).to_be_visible()
+    expect(page.locator("[data-pulse=live], [data-pulse=fresh]")).to_be_attached()
+    told(service.client, ("job_ended", {"job": "1", "state": "completed"}))
+    expect(row).to_contain_text("completed", timeout=10_000)
+
+
+def told(client: httpx2.Client, *events: tuple[str, dict[str, object]]) -> None:
+    """Tell of a cluster what just happened."""
+    at = datetime.now(UTC).isoformat(timespec="microseconds")
+    body = [
+        {"key": f"{at}-{place}", "at": at, "kind": kind, "facts": facts} for place, (kind, facts) in enumerate(events)
+    ]
+    assert client.post("/v1/clusters/lab/events", json={"events": body, "loop_s": 0.1}).is_success
+
+
+def cluster(client: httpx2.Client) -> None:
+    """A cluster in which a job lost its node, and a pool refused."""
+    pools = [{"name": "own", "cloud": "north", "flavor": "c1", "market": "on_demand", "price_per_hour": 0.1}]
+    pools.append({"name": "spot", "cloud": "north", "flavor": "c1", "price_per_hour": 0.02})  # type: ignore[dict-item]
+    assert client.put("/v1/clusters/lab", json={"pools": pools}).is_success
+    node, job = {"node": "lab-spot-a", "why": "evicted"}, {"job": "1", "node": "lab-spot-a", "why": "hazard"}
+    told(
+        client,
+        ("job_seen", {"job": "1", "name": "train", "pools": "own,spot", "pause_s": 30}),
+        ("node_refused", {"pool": "own", "cloud": "north", "why": "sla_unattainable; acceptable: a lifetime of 300 s"}),
+        ("node_bought", {"node": "lab-spot-a", "why": "job 1 waits"}),
+        ("node_ready", node),
+        ("job_started", job),
+        ("job_checkpointed", job),
+        ("node_drain", node),
+        ("job_requeued", job),
+        ("eviction_confirmed", node),
+        ("node_bought", {"node": "lab-own-b", "why": "job 1 waits"}),
+        ("job_started", {"job": "1", "node": "lab-own-b"}),
+    )
+
+
 def test_the_quote_calculator(page: Page, service: Service) -> None:
     page.goto(f"{service.url}/ui/clouds/sold/quotes")
     page.get_by_label("Run for").fill("30")
@@ -366,6 +418,9 @@ def test_every_page_is_accessible(browser: Browser, service: Service, scheme: st
         for summary in page.locator("details > summary").all():
             summary.click()
         found[place] = faults(page)
+    for place in WHOLE_PLACES:
+        page.goto(f"{service.url}{place}")
+        found[place] = faults(page)
     context.close()
     assert {place: said for place, said in found.items() if said} == {}
 
@@ -382,7 +437,7 @@ def test_no_page_is_broader_than_a_phone(browser: Browser, service: Service, wid
     sign_in(page, service.url, TOKEN)
     broad = {}
     places = [f"{cloud}{place}" for cloud in ("sold", "north") for place in PLACES[:7]]
-    for place in ["/ui", *(f"/ui/clouds/{place}" for place in [*places, *OTHER_PLACES])]:
+    for place in ["/ui", *WHOLE_PLACES, *(f"/ui/clouds/{place}" for place in [*places, *OTHER_PLACES])]:
         page.goto(f"{service.url}{place}")
         broad[place] = page.evaluate("document.documentElement.scrollWidth")
     context.close()

@@ -117,7 +117,12 @@ def test_a_worker_tells_of_itself(processes: list[Process]) -> None:
 def test_every_metric_that_rules_and_dashboard_read_is_told(processes: list[Process]) -> None:
     """And by the labels that they read it by, wherever there is a sample."""
     told: dict[str, set[str]] = {}
-    for process, path in ((processes[0], "/metrics"), (processes[0], "/metrics/clouds"), (processes[2], "/metrics")):
+    for process, path in (
+        (processes[0], "/metrics"),
+        (processes[0], "/metrics/clouds"),
+        (processes[0], "/metrics/clusters"),
+        (processes[2], "/metrics"),
+    ):
         text = httpx2.get(f"{process.url}{path}", headers=HEADERS, timeout=WAIT_S).text
         for family in text_string_to_metric_families(text):
             for name in (family.name, *SUFFIXES.get(family.type, ())):
@@ -145,9 +150,10 @@ UNSEEN = {
 @pytest.mark.skipif(not PROGRAMS, reason="Prometheus' own programs are not installed")
 def test_a_prometheus_scrapes_it_and_answers_the_dashboard(processes: list[Process], tmp_path: Path) -> None:
     make_promises(processes[0], tmp_path)
+    run_a_cluster(processes[0])
     with prometheus(processes, tmp_path) as api:
         up = {sample["metric"]["job"]: sample["value"][1] for sample in query(api, "up")}
-        assert up == {"tenure": "1", "tenure-clouds": "1", "tenure-worker": "1"}
+        assert up == {"tenure": "1", "tenure-clouds": "1", "tenure-clusters": "1", "tenure-worker": "1"}
         told = 'tenure_cloud_estimate_log_loss{cloud="promised"}'
         wait_until(lambda: bool(query(api, told)), tmp_path / "prometheus.log")
         empty = {place for place, expression in dashboard() if not query(api, filled(expression))}
@@ -168,6 +174,18 @@ def make_promises(process: Process, directory: Path) -> None:
     to = ["--url", process.url, "--token", HEADERS["X-Auth-Token"], "--cloud", "promised"]
     workload = [*traces, "--nodes", "3x4", "--spot-delay", "12h", "--samples", "300", "--every", "3h", "--sla", "0.1"]
     assert tenure_json("drive", *to, *workload)["spot"]["admitted"] > 0
+
+
+def run_a_cluster(process: Process) -> None:
+    """A cluster with a node, a job and a checkpoint, as its manager would tell of it."""
+    pool = {"name": "spot", "cloud": "promised", "flavor": "c1", "price_per_hour": 1, "on_demand_price_per_hour": 2}
+    at, node = "2026-01-01T00:00:00Z", {"node": "lab-spot-a", "job": "1", "why": "hazard"}
+    kinds = ("node_bought", "node_ready", "job_seen", "job_started", "job_checkpointed")
+    events = [{"key": kind, "at": at, "kind": kind, "facts": node} for kind in kinds]
+    path = f"{process.url}/v1/clusters/lab"
+    httpx2.put(path, json={"pools": [pool]}, headers=HEADERS).raise_for_status()
+    body = {"events": events, "loop_s": 0.1}
+    httpx2.post(f"{path}/events", json=body, headers=HEADERS).raise_for_status()
 
 
 @contextmanager

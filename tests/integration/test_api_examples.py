@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from api_service import Service
 from jsonschema import Draft202012Validator
+from test_plans import compile_the_planner
 
 from app.platform.http.openapi import PLACES
 from app.processes.endpoints import ENDPOINTS
@@ -22,7 +23,7 @@ STORY = [
     "show_instance", "move_instance", "list_proposals",
     "explain_instance", "list_instances", "run_batch", "show_drill_victim", "run_drill",
     "list_handovers", "confirm_handover", "quote_extension", "extend_instance", "stop_instance", "request_table",
-    "advise_checkpoint",
+    "advise_checkpoint", "advise_flavor_checkpoint",
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes", "read_curves",
     "read_reliability", "read_sla", "read_utilisation", "list_events", "stream_events", "list_decisions",
     "drain_node", "open_node", "remove_node",
@@ -32,7 +33,11 @@ STORY = [
     "read_process_metrics", "read_cloud_metrics",
     "create_webhook", "list_webhooks", "show_webhook", "pause_webhook", "test_webhook", "list_dead_letters",
     "replay_dead_letters", "resume_webhook", "delete_webhook",
-    "list_venues", "show_venue", "list_pools", "observe_machines", "read_venue_quotes", "remove_venue",
+    "list_venues", "show_venue", "list_pools", "observe_machines", "read_venue_quotes", "read_venue_reliability",
+    "make_plan", "list_plans", "show_plan", "read_next_move", "tell_outcome", "remove_venue",
+    "put_cluster", "list_clusters", "show_cluster", "report_cluster_events", "list_cluster_events",
+    "list_cluster_nodes", "list_cluster_jobs", "list_cluster_checkpoints",
+    "read_cluster_cost", "read_cluster_metrics", "delete_cluster",
     "create_token", "list_tokens", "show_token", "revoke_token",
 ]  # fmt: skip
 """The documented operations in an order in which each finds what its example names."""
@@ -59,6 +64,8 @@ def answers(service: Service, document: dict[str, Any]) -> dict[str, httpx2.Resp
             run_spot(service.client, "i-drill")
         if name == "list_venues":
             service.import_prices("aws-east", recent_prices())
+        if name == "make_plan":
+            compile_the_planner()
         if name == "quote_extension":
             run_spot(service.client, "i-spot")
         if name == "offer_job":

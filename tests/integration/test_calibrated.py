@@ -6,11 +6,13 @@ from typing import Any
 
 import anyio
 import httpx2
+import numpy as np
 import pytest
 from api_service import TOKEN, Service
 from test_api_errors import check
 
 from app.admission.decide import decide_start
+from app.clusters.rules.advice import AdviceTerms, hazards_of, plan_checkpoints
 from app.domain import errors
 from app.domain.events.wire import of_wire
 from app.domain.requests import StartRequest
@@ -20,6 +22,7 @@ from app.forecast.table import QuantileTable
 from app.forecasts.store.tables import Tables
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
+from tenure_client import TenureClient
 
 NAME = "calibrated"
 PATH = f"/v1/clouds/{NAME}"
@@ -171,6 +174,37 @@ def test_advice_on_checkpoints_is_the_forecast_looked_at_from_the_instance(clien
     assert dearer["checkpoint_count"] <= advice["checkpoint_count"]
     at_risk = client.get(path, params={"pause_s": "30", "at_risk_s": "86400"}).json()
     assert (at_risk["next_at_s"], at_risk["sentence"][:14]) == (0, "Checkpoint now")
+
+
+def test_advice_for_a_flavor_equals_the_rules_on_the_published_curve(client: httpx2.Client) -> None:
+    """And it is that of an instance which runs in the same room at the same age."""
+    terms = {"pause_s": "30", "write_s": "60", "restore_s": "20", "at_risk_s": "0"}
+    asked = {"flavor": "c1", "lifetime_s": "21600", **terms}
+    advice = client.get(f"{PATH}/checkpoint-advice", params=asked).json()
+    assert (advice["id"], advice["flavor"]) == (None, "c1")
+    ends = np.array([one["after_s"] for one in advice["survival"]])
+    curve = [
+        client.get(f"{PATH}/quotes", params={"flavor": "c1", "lifetime_s": str(end)}).json()["quotes"][0]
+        for end in ends.tolist()
+    ]
+    evicted = np.array([one["estimated_eviction_probability"] for one in curve])
+    assert {one["slots"] for one in curve} == {advice["slots"]}
+    hazards = hazards_of(ends * 1e6, evicted, 1 / ((23.5 + 6) * 3600e6))
+    grace_us = client.get(PATH).json()["policy"]["grace_s"] * 1e6
+    plan = plan_checkpoints(hazards, AdviceTerms(30e6, 60e6, 20e6, 0.0), grace_us)
+    assert [one["hazard_per_hour"] for one in advice["survival"]] == pytest.approx(
+        (hazards.rates * 3600e6).tolist(), rel=1e-3
+    )
+    assert advice["checkpoint_count"] == plan.count
+    assert advice["next_at_s"] == pytest.approx(plan.checkpoints_us[0] / 1e6, rel=1e-3)
+    assert advice["interval_s"] == pytest.approx(plan.works_us[1] / 1e6, rel=1e-3)
+    assert advice["expected_overhead"] == pytest.approx(plan.overhead, rel=1e-3)
+    with TenureClient(str(client.base_url), TOKEN) as caller:
+        same = caller.flavor_checkpoint_advice(NAME, "c1", 21600, 30, write_s=60, restore_s=20, at_risk_s=0)
+    assert same.next_at_s == advice["next_at_s"]
+    check(client.get(f"{PATH}/checkpoint-advice", params={**asked, "flavor": "nobodys"}), errors.FlavorNotFound)
+    for wrong in ({"age_s": "21600"}, {"pause_s": "90000"}, {"loss_every_s": "40"}):
+        check(client.get(f"{PATH}/checkpoint-advice", params=asked | wrong), errors.AdviceTermsInvalid)
 
 
 def test_advice_is_refused_for_what_is_never_evicted(client: httpx2.Client) -> None:

@@ -14,7 +14,7 @@ import pytest
 from app.admission.batch import Started, Stopped
 from app.domain import errors
 from app.domain.events import InstanceRejected, InstanceStarted
-from app.domain.requests import StartRequest, StopRequest
+from app.domain.requests import ExtendRequest, StartRequest, StopRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Clock, Guarantee, Market, NodeStatus, Policy, Resources, RunCause
 from app.engine.cloud import Cloud
@@ -165,6 +165,25 @@ async def test_steps_with_very_many_events_take_several_transactions_and_keep_th
     assert [type(one) for one in outcomes] == [Started] * 2 + [Stopped] * 2 + [Started] * 2 + [Stopped] + [Started] * 2
     assert [one.changed for one in outcomes if isinstance(one, Stopped)] == [True, True, False]
     assert [one.repeated for one in outcomes if isinstance(one, Started)] == [False] * 2 + [True] * 4
+
+
+async def test_a_long_batch_lets_others_come_in_between_and_keeps_its_order(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sequencer, "MOST_DECIDING_S", 0.0)
+    name = await make_cloud(process, nodes=30)
+    first = await process.scheduler.start(name, spot("s"))
+    long = asyncio.create_task(
+        process.scheduler.batch(name, [ExtendRequest("s", 1_000_000 * (n + 100)) for n in range(1000)])
+    )
+    await asyncio.sleep(0)
+    others = await asyncio.gather(*(process.scheduler.start(name, on_demand(f"o-{n}")) for n in range(20)))
+    assert not long.done(), "they came later and were answered before"
+    seqs = [one.seq for one in await long]
+    assert seqs == sorted(seqs)
+    assert len({first.seq, *seqs, *(one.seq for one in others)}) == 1021
+    assert [one.decision.lifetime_us for one in long.result()] == [1_000_000 * (n + 100) for n in range(1000)]
+    assert (await process.folded(name)).digest() == (await process.scheduler.state(name)).digest()
 
 
 async def test_two_processes_on_one_cloud_decide_nothing_twice(process: Process, database: Database):

@@ -23,6 +23,7 @@ PLAIN = {
     "create_cloud",
     "create_token",
     "create_webhook",
+    "delete_cluster",
     "delete_webhook",
     "discover",
     "drain_node",
@@ -30,6 +31,8 @@ PLAIN = {
     "move_instance",
     "open_node",
     "pause_webhook",
+    "put_cluster",
+    "read_next_move",
     "read_process_metrics",
     "remove_node",
     "remove_owner_quota",
@@ -41,9 +44,11 @@ PLAIN = {
     "run_drill",
     "set_owner_quota",
     "show_cloud",
+    "show_cluster",
     "show_flavor",
     "show_instance",
     "show_node",
+    "show_plan",
     "show_run",
     "show_token",
     "show_venue",
@@ -51,6 +56,7 @@ PLAIN = {
     "start_instance",
     "stop_instance",
     "stream_events",
+    "tell_outcome",
 }
 """Operations that count as one request. Every operation stands here or in `COSTS`."""
 

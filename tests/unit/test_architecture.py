@@ -71,6 +71,7 @@ CAPABILITIES: dict[str, set[str]] = {
     "venues": set(),
     "federation": {"scheduling", "forecasts"},
     "clusters": {"venues", "scheduling", "forecasts"},
+    "planning": {"venues", "scheduling", "forecasts"},
     "observing": {"scheduling", "forecasts", "utilisation", "following", "notices", "explaining"},
 }
 """The capabilities, each with those that it may use: the arrows. There are no circles."""
@@ -102,7 +103,7 @@ FLOOR_MAY = {
         {"rules", "service", "pages"},
         _SERVING - {"store"},
     ),
-    "metrics": May({"domain"}, {"telemetry"}, {"service", "metrics"}, {"service"}),
+    "metrics": May({"domain"}, {"telemetry"}, {"rules", "service", "metrics"}, {"rules", "service"}),
 }
 """The floors of a capability, by the name of a file or folder in it; any other name is of the floor `service`."""
 GIVEN_TO_ALL = {"app.engine.cloud", "app.forecast.table", "app.forecast.survival"}
@@ -159,7 +160,7 @@ KEPT_TO = {
     "rich": {"cli", "commands", "processes"},
     "pydantic_settings": {"settings"},
     "numba": {"engine"},
-    "scipy": {"workbench"},
+    "scipy": {"rules", "workbench"},
     "msgspec": {"database", "http", "wire", "store", "telemetry"},
     "tenure_client": {"http", "wire", "pages", "cli", "commands", "managing", "processes", "workbench"},
     "structlog": {"telemetry"},

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.clusters.rules.advice import AdviceKind, AdviceTerms, Hazards, Plan, hazards_of, plan_checkpoints
+from app.clusters.rules.advice import AdviceKind, AdviceTerms, Hazards, Plan, fault_in, hazards_of, plan_checkpoints
 
 HOUR = 3600.0
 """The rule knows no unit. Here everything is in seconds."""
@@ -85,3 +85,67 @@ def stepped(hazards: Hazards, terms: AdviceTerms, plan: Plan, step: float = 1.0)
         ran += alive * step
         now, alive, at_risk = now + step, alive - ended, at_risk + step
     return (lost + stood) / (ran + stood)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    rate=st.floats(1e-6, 1e-2), pause=st.floats(1.0, 300.0), write=st.floats(0.0, 900.0), at_risk=st.floats(0.0, 1e4)
+)
+def test_checkpoints_that_follow_each_other_are_counted_as_if_one_by_one(
+    rate: float, pause: float, write: float, at_risk: float
+) -> None:
+    ends = np.array([HOUR, 5 * HOUR, 6 * HOUR])
+    hazards = hazards_of(ends, -np.expm1(-rate * ends * np.array([1.0, 0.5, 0.6])), 1e-9)
+    terms = AdviceTerms(pause, max(write, 1.0), 20.0, at_risk, 1e-7)
+    plan = plan_checkpoints(hazards, terms, 0.0)
+    singly = one_by_one(hazards, terms)
+    assert abs(plan.count - len(singly)) <= 1, "where one falls on an end"
+    for found, expected in zip(plan.checkpoints_us, singly, strict=False):
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-3)
+
+
+def one_by_one(hazards: Hazards, terms: AdviceTerms) -> list[float]:
+    """The times of the rule followed with one checkpoint after the other."""
+    now, at_risk, whole, found = 0.0, terms.at_risk_us, float(hazards.ends_us[-1]), list[float]()
+    risk = (float(hazards.rates[0]) + terms.losses) * at_risk * at_risk / 2
+    for end, rate in zip(hazards.ends_us.tolist(), (hazards.rates + terms.losses).tolist(), strict=True):
+        while now < end:
+            work = sqrt(at_risk * at_risk + 2 * max(terms.pause_us - risk, 0.0) / rate) - at_risk
+            if now + work < end and whole - now - work >= terms.pause_us:
+                found.append(now + work)
+                now, at_risk, risk = now + work + terms.pause_us, 0.0, 0.0
+            else:
+                ran = end - now
+                risk += rate * (at_risk + ran / 2) * ran
+                now, at_risk = end, at_risk + ran
+    return found
+
+
+def test_a_plan_of_very_many_checkpoints_is_whole_and_soon_there() -> None:
+    """A pause of a second in a year with a hazard of one a minute: no cut, and no wait."""
+    day = 24 * HOUR
+    hazards = Hazards(np.array([day, 365 * day]), np.array([1e-9, 1 / 60]), np.array([1.0, 0.0]))
+    plan = plan_checkpoints(hazards, AdviceTerms(1.0, 1.0, 0.0, 0.0), 0.0)
+    assert plan.count > 2_000_000
+    assert len(plan.checkpoints_us) == 1000
+    calm = constant(1e-6, 365 * day)
+    slow, fast = (plan_checkpoints(calm, AdviceTerms(pause, pause, 0.0, 0.0), 0.0) for pause in (64.0, 1.0))
+    assert fast.count > 8_000
+    assert fast.overhead == pytest.approx(sqrt(2 * 1e-6), rel=0.05), "Young's: sqrt(2 C rate)"
+    assert slow.overhead == pytest.approx(8 * fast.overhead, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"pause_us": 2e11}, "pause_s"),
+        ({"write_us": 2e11}, "write_s"),
+        ({"restore_us": 2e11}, "restore_s"),
+        ({"at_risk_us": 4e13}, "at_risk_s"),
+        ({"losses": 1e-6}, "loss_every_s"),
+    ],
+)
+def test_terms_that_make_no_sense_are_told(changed: dict[str, float], said: str) -> None:
+    terms = AdviceTerms(30e6, 60e6, 20e6, 0.0)
+    assert fault_in(terms) is None
+    assert said in (fault_in(terms._replace(**changed)) or "")

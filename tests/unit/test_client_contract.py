@@ -14,7 +14,9 @@ from mypy import api
 from app.domain import budgets
 from app.domain import values as domain_values
 from app.domain.events.wire import value_to_wire
+from app.domain.jobs import AwayEnd, Federate, OnPreempted, Word
 from app.domain.values import DecisionOutcome, InstanceStatus, Policy, RunCause
+from app.engine.jobs.originside import AwayState
 from app.explaining.rules.explanations import PromiseStatus
 from app.following.wire.webhooks import WebhookStatus
 from app.forecasts.rules import RunStatus
@@ -24,7 +26,10 @@ from app.notices.wire import HandoverStatus
 from app.processes.endpoints import ENDPOINTS
 from app.scheduling.wire.clouds import PolicyChange as PolicyChangeBody
 from app.scheduling.wire.instances import Verdict
+from app.venues.rules.assign import ChoiceMethod
+from app.venues.rules.jobsteps import JobMoveKind
 from app.venues.rules.observed import QuoteSource
+from app.venues.rules.planned import SurvivalSource
 from app.venues.rules.quotes import QuoteReason
 from app.venues.rules.rates import RevokedBy
 from tenure_client import Market, PolicyChange, Resources, Role, Stop, calls, endpoints, values
@@ -46,12 +51,19 @@ ARGUMENTS: dict[str, Any] = {
     "lifetime": "longest", "min_lifetime_s": 1.5, "count": 2, "policy": value_to_wire(Policy()),
     "role": Role.READER, "run": 1, "slots": 2, "status": "running", "token": "7",
     "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
-    "pause_s": 60.0, "write_s": 30.0, "restore_s": 45.0, "at_risk_s": 1.5, "loss_every_s": 7200.0,
+    "pause_s": 60.0, "age_s": 1.5, "write_s": 30.0, "restore_s": 45.0, "at_risk_s": 1.5, "loss_every_s": 7200.0,
+    "peer": "b", "quota": {"offers": 9}, "federate": "allowed", "peers": ["b"], "on_preempted": "fail",
+    "id": "nightly-1", "jobs": [{"id": "render", "work_s": 60, "value": 1}], "venues": ["aws-east"], "clouds": [],
+    "rates": [], "checkpoint": {"write_s": 60, "read_s": 60}, "launch_s": 1, "most_per_pool": 2, "zone_share": 0.5,
+    "zone_risk": 0.5, "budget": 9.5, "plan": "nightly-1", "job": "render", "saved": 0.5, "available": [0, 1],
+    "cost": 1.5, "ended_at": datetime(2026, 1, 2, tzinfo=UTC), "lost": 1, "on_demand": True,
+    "cluster": "lab", "pools": [{"name": "spot", "cloud": "north", "flavor": "small"}], "max_nodes": 4, "stage": "busy",
+    "events": [], "loop_s": 0.1, "orphan_count": 0,
     "venue": "aws-east", "instance_type": "c3.xlarge", "zone": "us-east-1a", "probability": 0.95,
     "observations": [MachineSeen("a", "r", "z", "t", "p", "i", datetime(2026, 1, 1, tzinfo=UTC), "started")],
 }  # fmt: skip
 """An argument for every parameter of every method, by its name."""
-NUMBERED = {"tables", "runs", "tokens", "webhooks", "pools"}
+NUMBERED = {"tables", "runs", "tokens", "webhooks", "pools", "plans"}
 """Lists whose marker is a number."""
 
 DESCRIBED = {name: one.describe for name, one in vars(Methods).items() if isinstance(one, Method)}
@@ -129,6 +141,16 @@ WORDS = {
     words.WebhookStatusWord: WebhookStatus,
     words.TokenStatusWord: TokenStatus,
     words.VenueReasonWord: QuoteReason,
+    words.FederateWord: Federate,
+    words.OnPreemptedWord: OnPreempted,
+    words.JobStatusWord: ["running", *AwayState],
+    words.JobEndWord: AwayEnd,
+    words.OfferWord: Word,
+    words.SurvivalSourceWord: SurvivalSource,
+    words.PlannedRunWord: ["spot", "on_demand", "not_at_all"],
+    words.ChoiceMethodWord: ChoiceMethod,
+    words.LeftOutWord: ["type_unknown", "price_unknown", "history_too_short", "no_evidence", "too_many"],
+    words.JobMoveWord: [kind.name.lower() for kind in JobMoveKind],
     words.RevokedByWord: RevokedBy,
     words.QuoteSourceWord: QuoteSource,
 }

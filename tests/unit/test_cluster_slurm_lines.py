@@ -58,6 +58,7 @@ def test_a_line_of_the_queue() -> None:
     running = _job("8|RUNNING|spot|2|None|lab-spot-1|1:00|2:30|checkpoint=USR1,2|x", POOLS)
     assert (running.pools, running.limit_s, running.left_s) == (("spot",), 150.0, 90.0)
     assert running._replace(ran_s=200.0).left_s == 0.0
+    assert _job("9|PENDING|any|1|Resources||0:00|365-00:00:00|(null)|x", POOLS).limit_s is None
 
 
 def test_a_node_is_free_when_the_limits_of_all_its_jobs_have_ended_them() -> None:
@@ -78,6 +79,7 @@ def test_a_node_is_free_when_the_limits_of_all_its_jobs_have_ended_them() -> Non
         ("PENDING", "Dependency", False, False),
         ("PENDING", "BeginTime", False, False),
         ("PENDING", "JobHeldUser", False, False),
+        ("PENDING", "job requeued in held state", False, False),
         ("PENDING", "launch failed requeued held", True, True),
         ("RUNNING", "None", False, False),
     ],

@@ -17,10 +17,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from app.domain.times import DAY_US
+
 _ByMoment = NDArray[np.float64]
 
-MOST_TIMES = 2_000
-"""A plan is followed for so many such times; more come from pauses of nearly nothing."""
+MOST_TOLD = 1_000
+"""A plan names the times of so many checkpoints; more are counted."""
+LONGEST_US = DAY_US
+"""No pause, no writing and no restore takes longer."""
+_OLDEST_US = 366 * DAY_US
+"""No job has been at work for longer without a checkpoint."""
 _SMALL = 1e-4
 
 
@@ -57,25 +63,32 @@ class Hazards(NamedTuple):
 class Plan:
     """The checkpoints to come if nothing happens, from now, and what is expected until the instance ends.
 
-    works_us: the work that each saves, since the one before; of the first with what was at risk already. overhead:
-    time lost to pauses, evictions and restores over the time that the instance runs; lost_us: the work lost.
+    Of `count` checkpoints the first 1,000 have their times. works_us: the work that each saves, since the one before;
+    of the first with what was at risk already. overhead: time lost to pauses, evictions and restores over the time
+    that the instance runs; lost_us: the work lost.
     """
 
     kind: AdviceKind
     checkpoints_us: tuple[float, ...]
     works_us: tuple[float, ...]
+    count: int
     overhead: float
     lost_us: float
 
 
 class _Working(NamedTuple):
-    """A time of constant hazard in which the job runs: from, to, the work at risk at its beginning."""
+    """A time of constant hazard in which the job runs: from, to, the work at risk at its beginning.
+
+    `repeats` such times that end with a checkpoint follow each other, one every `every_us`, the pause included.
+    """
 
     from_us: float
     to_us: float
     at_risk_us: float
     rate: float
     is_saved: bool
+    repeats: int = 1
+    every_us: float = 0.0
 
 
 class _Ending(NamedTuple):
@@ -105,12 +118,27 @@ def hazards_of(ends_us: _ByMoment, evicted: _ByMoment, floor: float) -> Hazards:
 def plan_checkpoints(hazards: Hazards, terms: AdviceTerms, grace_us: float) -> Plan:
     """Return the plan of a job that goes on until the hazards end, and what it may be expected to cost."""
     kind = AdviceKind.NOTICE if terms.write_us <= grace_us else AdviceKind.HAZARD
-    runs = [*islice(_workings(hazards, terms, kind), MOST_TIMES)]
+    runs = [*_workings(hazards, terms, kind)]
     costs = [_expected(one, hazards, terms, kind) for one in runs]
     lost_us, stood_us, ran_us = np.sum(costs, axis=0).tolist()
     saved = [one for one in runs if one.is_saved]
-    times_us, works_us = (one.to_us for one in saved), (one.at_risk_us + one.to_us - one.from_us for one in saved)
-    return Plan(kind, (*times_us,), (*works_us,), (lost_us + stood_us) / (ran_us + stood_us), lost_us)
+    told = [*islice(((one, number) for one in saved for number in range(one.repeats)), MOST_TOLD)]
+    times_us = tuple(one.to_us + number * one.every_us for one, number in told)
+    works_us = tuple(one.at_risk_us + one.to_us - one.from_us for one, _ in told)
+    count, overhead = sum(one.repeats for one in saved), (lost_us + stood_us) / (ran_us + stood_us)
+    return Plan(kind, times_us, works_us, count, overhead, lost_us)
+
+
+def fault_in(terms: AdviceTerms) -> str | None:
+    """Return what makes no sense in the terms of a job; None: nothing."""
+    for name in ("pause", "write", "restore"):
+        if getattr(terms, f"{name}_us") > LONGEST_US:
+            return f"{name}_s is more than a day"
+    if terms.losses * (terms.pause_us + terms.restore_us) >= 1.0:
+        return "loss_every_s is not longer than a checkpoint and a restore together, so no job would ever go on"
+    if terms.at_risk_us > _OLDEST_US:
+        return "at_risk_s is more than a year"
+    return None
 
 
 def _expected(one: _Working, hazards: Hazards, terms: AdviceTerms, kind: AdviceKind) -> tuple[float, float, float]:
@@ -125,7 +153,13 @@ def _expected(one: _Working, hazards: Hazards, terms: AdviceTerms, kind: AdviceK
         stood_us += alive_then * terms.pause_us
         worthless = _ending(counted, terms.write_us).probability
         lost_us += alive_then * worthless * (one.at_risk_us + one.to_us - one.from_us)
-    return lost_us, stood_us, alive * ends.lived_us
+    times = _times(rate * one.every_us, one.repeats)
+    return times * lost_us, times * stood_us, times * alive * ends.lived_us
+
+
+def _times(passed: float, count: int) -> float:
+    """Return the sum of the probabilities to reach each of so many equal times, given that the first is reached."""
+    return 1.0 if count == 1 else expm1(-passed * count) / expm1(-passed)
 
 
 def _counted(rate: float, terms: AdviceTerms, kind: AdviceKind) -> float:
@@ -142,13 +176,21 @@ def _workings(hazards: Hazards, terms: AdviceTerms, kind: AdviceKind) -> Iterato
         while now_us < ends_us:
             due_us = now_us + _until(max(terms.pause_us - risk, 0.0), counted, at_risk_us)
             if due_us < ends_us and whole_us - due_us >= terms.pause_us:
-                yield _Working(now_us, due_us, at_risk_us, rate, is_saved=True)
-                now_us, at_risk_us, risk = due_us + terms.pause_us, 0.0, 0.0
+                every_us, is_new = due_us - now_us + terms.pause_us, at_risk_us == 0.0 and risk == 0.0
+                count = _count(due_us, every_us, ends_us, whole_us - terms.pause_us) if is_new else 1
+                yield _Working(now_us, due_us, at_risk_us, rate, is_saved=True, repeats=count, every_us=every_us)
+                now_us, at_risk_us, risk = now_us + count * every_us, 0.0, 0.0
             else:
                 yield _Working(now_us, ends_us, at_risk_us, rate, is_saved=False)
                 ran_us = ends_us - now_us
                 risk += counted * (at_risk_us + ran_us / 2.0) * ran_us
                 now_us, at_risk_us = ends_us, at_risk_us + ran_us
+
+
+def _count(due_us: float, every_us: float, before_us: float, last_us: float) -> int:
+    """Return how many of the times due, due + every, ... lie before the one and not after the other; at least one."""
+    more = int((min(before_us, last_us) - due_us) / every_us)
+    return more if more and due_us + more * every_us >= before_us else more + 1
 
 
 def _until(risk: float, rate: float, at_risk_us: float) -> float:

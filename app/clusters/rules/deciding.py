@@ -18,9 +18,12 @@ KILL_MARGIN_S = 3.0
 """A node under notice is given back so long before its deadline, whatever runs on it."""
 EXTEND_S = 120.0
 """A busy node asks for a longer lifetime when so little of it is left."""
+NO_INSTANCE = "no instance runs for it"
+"""The reason for which an orphan is destroyed: a machine or a node that nobody pays for any more."""
 
 LEASE_MARGIN_S = 10.0
 """Jobs that save themselves are asked to so long, and the time that saving takes, before their lease ends."""
+LEASE_ENDS = "its lease ends"
 
 
 class NodeState(StrEnum):
@@ -60,11 +63,12 @@ class SeenInstance(NamedTuple):
 
 
 class SeenNode(NamedTuple):
-    """A node of Slurm, and for how long it has been seen idle."""
+    """A node of Slurm, and for how long it has been seen idle. is_safe: its jobs stand, each with its checkpoint."""
 
     state: NodeState
     idle_s: float = 0.0
     is_draining: bool = False
+    is_safe: bool = False
 
 
 class SeenJob(NamedTuple):
@@ -121,7 +125,7 @@ def mended(wanted: ClusterWanted, view: View) -> Iterator[Action]:
     for name in sorted(view.instances.keys() | view.machines | view.nodes.keys()):
         instance = view.instances.get(name)
         if instance is None:
-            yield from _cleared(view, name, "no instance runs for it")
+            yield from _cleared(view, name, NO_INSTANCE)
         elif instance.notice_s is not None:
             yield from _noticed(view, name, instance.notice_s)
         else:
@@ -137,10 +141,14 @@ def _cleared(view: View, name: str, why: str) -> Iterator[Action]:
 
 
 def _noticed(view: View, name: str, notice_s: float) -> Iterator[Action]:
-    """Yield what a notice asks for: no new jobs; and before its deadline, or once no job runs, the node goes."""
+    """Yield what a notice asks for: no new jobs; and before its deadline, or once no job runs on, the node goes."""
     node = view.nodes.get(name)
     is_busy = node is not None and node.state is NodeState.BUSY and name in view.machines
-    if not is_busy or notice_s <= KILL_MARGIN_S:
+    if is_busy and node is not None and node.is_safe:
+        yield Action(Deed.DESTROY, name, "evicted")  # first, so that Slurm does not let its jobs go on for a moment
+        yield Action(Deed.DROP, name, "evicted")
+        yield Action(Deed.CONFIRM, name, "evicted")
+    elif not is_busy or notice_s <= KILL_MARGIN_S:
         yield from _cleared(view, name, "evicted")
         yield Action(Deed.CONFIRM, name, "evicted")
     elif node is not None and not node.is_draining:
@@ -199,9 +207,9 @@ def _is_chained(wanted: ClusterWanted, view: View, name: str, instance: SeenInst
 def _moved(name: str, node: SeenNode, instance: SeenInstance) -> Iterator[Action]:
     """Yield what brings the jobs of a node under another lease: they save themselves, and wait again at the end."""
     if not node.is_draining:
-        yield Action(Deed.DRAIN, name, "its lease ends")
+        yield Action(Deed.DRAIN, name, LEASE_ENDS)
     elif instance.left_s is not None and instance.left_s <= KILL_MARGIN_S:
-        yield Action(Deed.MOVE, name, "its lease ends")
+        yield Action(Deed.MOVE, name, LEASE_ENDS)
 
 
 def ends_soon(instance: SeenInstance) -> bool:

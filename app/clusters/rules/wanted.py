@@ -21,6 +21,9 @@ _BLOCK = re.compile(r"block:[1-9][0-9]{0,5}", re.ASCII)
 _DAY_S = 86_400
 LONGEST_S = 366 * _DAY_S
 _SMALLEST_SUBNET = 24
+_DEAREST = 1_000_000
+POLICIES = ("auto", "notice", "hazard", "young", "none")
+DRIVERS = ("criu", "signal", "none")
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "str": ((str,), "text"),
     "int": ((int,), "number"),
@@ -28,6 +31,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "float | None": ((float, int), "number"),
     "int | None": ((int,), "number"),
     "int | str": ((int, str), "number or text"),
+    "float": ((float, int), "number"),
 }
 T = TypeVar("T")
 
@@ -37,7 +41,8 @@ class PoolWanted:
     """Nodes of one kind, and the Slurm partition of the same name.
 
     lifetime_s: asked for with each spot start, unless its job may run longer. min_lease_s: if that is not promised, a
-    start takes the longest lifetime that is, but at least this; None: it takes all or nothing.
+    start takes the longest lifetime that is, but at least this; None: it takes all or nothing. Prices are of a node
+    and an hour; on_demand_price_per_hour: of the same machine on demand, None: not known.
     """
 
     name: str
@@ -48,6 +53,8 @@ class PoolWanted:
     lifetime_s: int = 3600
     min_lease_s: int | None = None
     eviction_probability: float | None = None
+    price_per_hour: float = 0.0
+    on_demand_price_per_hour: float | None = None
 
     def check(self) -> None:
         """Raise InputError if a value makes no sense."""
@@ -67,6 +74,8 @@ class PoolWanted:
             chance is None or (0.0 < chance < 1.0 and self.market == "spot"),
             f"pool {self.name!r}: eviction_probability is for spot, and between 0 and 1",
         )
+        for price in (self.price_per_hour, self.on_demand_price_per_hour or 0.0):
+            _check(0.0 <= price <= _DEAREST, f"pool {self.name!r}: a price is not from 0 to {_DEAREST:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +163,26 @@ class MachinesWanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointWanted:
+    """The policy and the driver of checkpoints of jobs under `tenure-job`; keep: so many of each job are kept.
+
+    margin_s: one that a notice asks for is to be written so long before the deadline.
+    """
+
+    policy: str = "auto"
+    driver: str = "criu"
+    margin_s: int = 5
+    keep: int = 2
+
+    def check(self) -> None:
+        """Raise InputError if there is no such policy or driver."""
+        _check(self.policy in POLICIES, f"checkpoint.policy {self.policy!r} is none of {', '.join(POLICIES)}")
+        _check(self.driver in DRIVERS, f"checkpoint.driver {self.driver!r} is none of {', '.join(DRIVERS)}")
+        _check(4 <= self.margin_s <= 3600, "checkpoint.margin_s is not from 4 to 3600")
+        _check(1 <= self.keep <= 20, "checkpoint.keep is not from 1 to 20")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterWanted:
     """The whole file. shared: an absolute folder that all nodes see."""
 
@@ -163,6 +192,7 @@ class ClusterWanted:
     scale: ScaleWanted = field(default_factory=ScaleWanted)
     slurm: SlurmWanted = field(default_factory=SlurmWanted)
     machines: MachinesWanted = field(default_factory=MachinesWanted)
+    checkpoint: CheckpointWanted = field(default_factory=CheckpointWanted)
 
     def check(self) -> None:
         """Raise InputError if a value makes no sense."""
@@ -180,6 +210,14 @@ class ClusterWanted:
         return next((pool for pool in self.pools if pool.name == name), None)
 
 
+_TABLES = (
+    ("scale", ScaleWanted),
+    ("slurm", SlurmWanted),
+    ("machines", MachinesWanted),
+    ("checkpoint", CheckpointWanted),
+)
+
+
 def cluster_of_toml(text: str) -> ClusterWanted:
     """Return the cluster that a file describes. Raise InputError for what cannot be meant."""
     if len(text.encode()) > MOST_BYTES:
@@ -192,7 +230,7 @@ def cluster_of_toml(text: str) -> ClusterWanted:
     if not isinstance(pools, list) or len(pools) > MOST_POOLS:
         raise InputError(f"pools is not a list of 1 to {MOST_POOLS} [[pools]]")
     parts: dict[str, Any] = {"pools": tuple(_made(PoolWanted, pool, "pools.") for pool in pools)}
-    for name, form in (("scale", ScaleWanted), ("slurm", SlurmWanted), ("machines", MachinesWanted)):
+    for name, form in _TABLES:
         if name in whole:
             parts[name] = _made(form, whole.pop(name), f"{name}.")
     return _made(ClusterWanted, whole | parts, "")

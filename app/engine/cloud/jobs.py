@@ -25,11 +25,11 @@ from app.domain.events import (
     JobRequested,
     RoomHeld,
 )
-from app.domain.jobs import Word
+from app.domain.jobs import AttemptKey, Word
 from app.engine.cloud.jobrecords import HostedRecord, JobRecord, Try
 from app.engine.cloud.records import Facts, Fold, Folded, Undo
 from app.engine.jobs import hostside, originside
-from app.engine.jobs.attempts import AttemptKey, LeaseTerms
+from app.engine.jobs.attempts import LeaseTerms
 from app.engine.jobs.hostside import HostEvent, HostSide
 from app.engine.jobs.originside import JobAway, OriginEvent
 

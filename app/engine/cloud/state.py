@@ -255,10 +255,10 @@ class Cloud:
         capacity = self._nodes.open_capacity()
         return np.array([size - peak for size, peak in zip(capacity, self.on_demand_peak, strict=True)])
 
-    def outlook(self, flavor: str, now_us: int) -> Outlook:
-        """Return what a start of this flavor would find and leave now; every running instance is older than it."""
+    def outlook(self, flavor: str, now_us: int, born: int = NEVER_US) -> Outlook:
+        """Return what a start of this flavor would find and leave now, or had it been the event `born`."""
         sizes, demand = self._room.sizes, self.flavors[flavor].demand
-        return look_ahead(self.cluster, sizes, demand, *self._loads(), NEVER_US, now_us)
+        return look_ahead(self.cluster, sizes, demand, *self._loads(), born, now_us)
 
     def seen_by(self, instance_id: str, now_us: int) -> tuple[int, Outlook]:
         """Return the slots that a running spot instance sees, and its outlook with these slots.

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.domain.errors import OfferNotFound
-from app.engine.jobs.attempts import AttemptKey
+from app.domain.jobs import AttemptKey
 from app.federation.hosting import Hosting
 from app.federation.wire.offers import OfferBody, offer_answer
 from app.platform.http.auth import caller_of

@@ -28,7 +28,7 @@ class Heard(NamedTuple):
     reason: str | None = None
 
 
-class Sent(NamedTuple):
+class DueMessage(NamedTuple):
     """A message that is due to a peer, until its answer changes the state."""
 
     peer: str
@@ -36,14 +36,14 @@ class Sent(NamedTuple):
     record: JobRecord
 
 
-def wishes(cloud: Cloud) -> list[Sent]:
+def wishes(cloud: Cloud) -> list[DueMessage]:
     """Return what is to be told to peers now."""
     found = []
     for name in cloud.jobs.open:
         record = cloud.jobs.by_id[name]
         wish = record.away.wish()
         if wish is not None:
-            found.append(Sent(*wish, record))
+            found.append(DueMessage(*wish, record))
     return found
 
 

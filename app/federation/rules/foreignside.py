@@ -24,13 +24,13 @@ from app.domain.events import (
     InstanceStopped,
     RoomHeld,
 )
-from app.domain.jobs import Word
+from app.domain.jobs import AttemptKey, Word
 from app.domain.requests import StartRequest
 from app.domain.times import SECOND_US
 from app.domain.values import Basis, Market, NodeStatus
 from app.engine.cloud import Cloud
 from app.engine.jobs import hostside
-from app.engine.jobs.attempts import AttemptKey, LeaseTerms
+from app.engine.jobs.attempts import LeaseTerms
 from app.engine.jobs.hostside import HostEvent
 
 QUOTA = "quota_exceeded"

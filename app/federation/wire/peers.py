@@ -10,7 +10,7 @@ from app.domain.times import seconds
 from app.domain.values import OWNER_PATTERN
 from app.federation.peering import PeerTrial
 from app.federation.rules.foreignside import PeerQuota
-from app.federation.store import Peer
+from app.federation.rules.peers import Peer
 from app.platform.http.fields import WHOLE, Body, Name, PositiveSeconds
 from tenure_client.forms.answer import Link
 from tenure_client.forms.peers import PeerAnswer, PeerQuotaAnswer, PeerTrialAnswer

@@ -5,9 +5,10 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.observing.metrics import CloudCollector, exposed
+from app.observing.metrics import CloudCollector
 from app.observing.service import CloudWatch
 from app.platform.http.reached import reached
+from app.platform.telemetry.exposing import exposed
 from app.platform.telemetry.metrics import PROCESS
 
 

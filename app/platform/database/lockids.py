@@ -24,6 +24,11 @@ VENUE_LOCK: LockId = (_number("venue"), 0)
 """Held to write prices of venues."""
 
 
+def refit_lock(venue_id: int) -> LockId:
+    """Return the lock that a process holds to fit a venue's model."""
+    return _number("venue_refit"), venue_id
+
+
 def log_lock(cloud_id: int) -> LockId:
     """Return the lock that a process holds to append to a cloud's log."""
     return _number("log"), cloud_id

@@ -36,6 +36,7 @@ metadata = MetaData(
 )
 
 _NOW = text("now()")
+_MADE = ("created_at", "changed_at")
 _STARTS = text("kind IN ('instance_started', 'instance_rejected')")
 _POLICIES = text("kind IN ('cloud_created', 'policy_changed')")
 _ENDS = text("kind IN ('instance_stopped', 'instance_evicted')")
@@ -165,9 +166,7 @@ peer = Table(
     metadata,
     Column("id", Integer, Identity(always=True), primary_key=True),
     Column("name", Text, nullable=False, unique=True),
-    Column("url", Text, nullable=False),
-    Column("cloud", Text, nullable=False),
-    Column("secret", Text, nullable=False),
+    *(Column(name, Text, nullable=False) for name in ("url", "cloud", "secret")),
     Column("paused_because", Text),
     Column("quota", JSONB, nullable=False, server_default="{}"),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
@@ -255,13 +254,11 @@ venue = Table(
     Column("id", Integer, Identity(always=True), primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("currency", Text, nullable=False),
-    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
-    Column("changed_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    *(Column(name, DateTime(timezone=True), nullable=False, server_default=_NOW) for name in _MADE),
     Column("version", BigInteger, nullable=False, server_default="0"),
     Column("pool_count", Integer, nullable=False, server_default="0"),
     Column("price_count", BigInteger, nullable=False, server_default="0"),
-    Column("first_us", BigInteger),
-    Column("last_us", BigInteger),
+    *(Column(name, BigInteger) for name in ("first_us", "last_us")),
     Column("revoked_by", Text, nullable=False, server_default="price"),
     Column("observed_us", BigInteger),
 )
@@ -271,9 +268,7 @@ machine_type = Table(
     metadata,
     Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("instance_type", Text, primary_key=True),
-    Column("compute_units", Double, nullable=False),
-    Column("memory_gib", Double, nullable=False),
-    Column("on_demand", Double, nullable=False),
+    *(Column(name, Double, nullable=False) for name in ("compute_units", "memory_gib", "on_demand")),
 )
 
 pool = Table(
@@ -281,11 +276,7 @@ pool = Table(
     metadata,
     Column("id", Integer, Identity(always=True), primary_key=True),
     Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), nullable=False),
-    Column("provider", Text, nullable=False),
-    Column("region", Text, nullable=False),
-    Column("zone", Text, nullable=False),
-    Column("instance_type", Text, nullable=False),
-    Column("product", Text, nullable=False),
+    *(Column(name, Text, nullable=False) for name in ("provider", "region", "zone", "instance_type", "product")),
 )
 _WORDS = (pool.c.provider, pool.c.region, pool.c.zone, pool.c.instance_type, pool.c.product)
 Index("pool_words", pool.c.venue_id, *_WORDS, unique=True)
@@ -296,9 +287,31 @@ price_day = Table(
     metadata,
     Column("pool_id", Integer, ForeignKey("pool.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("day", Integer, primary_key=True, autoincrement=False),
-    Column("at_us", ARRAY(BigInteger), nullable=False),
-    Column("micro", ARRAY(BigInteger), nullable=False),
+    *(Column(name, ARRAY(BigInteger), nullable=False) for name in ("at_us", "micro")),
 )
+
+# `request` is what was asked, `answer` the plan as it was told; see app/planning.
+plan = Table(
+    "plan",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("number", BigInteger, Identity(always=True), nullable=False, unique=True),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    *(Column(name, JSONB, nullable=False) for name in ("request", "answer")),
+)
+
+# What was said of a job and what came of it. A job that began on demand has no venue.
+plan_outcome = Table(
+    "plan_outcome",
+    metadata,
+    Column("plan_id", Text, ForeignKey("plan.id", ondelete="CASCADE"), primary_key=True),
+    Column("job", Text, primary_key=True),
+    Column("told_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    *(Column(name, Text) for name in ("venue", "zone", "instance_type")),
+    *(Column(name, Double, nullable=False) for name in ("promised", "said_cost")),
+    Column("outcome", JSONB, nullable=False),
+)
+Index("plan_outcome_venue", plan_outcome.c.venue)
 
 price_gap = Table(
     "price_gap",
@@ -307,6 +320,31 @@ price_gap = Table(
     Column("from_us", BigInteger, primary_key=True, autoincrement=False),
     Column("to_us", BigInteger, nullable=False),
 )
+
+cluster = Table(
+    "cluster",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("spec", JSONB, nullable=False),
+    Column("version", Integer, nullable=False, server_default="1"),
+    *(Column(name, DateTime(timezone=True), nullable=False, server_default=_NOW) for name in _MADE),
+    Column("last_seq", BigInteger, nullable=False, server_default="0"),
+    Column("reported_at", DateTime(timezone=True)),
+    Column("loop_s", Double),
+    Column("orphan_count", Integer),
+)
+
+cluster_event = Table(
+    "cluster_event",
+    metadata,
+    Column("cluster_id", Integer, ForeignKey("cluster.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("at_us", BigInteger, nullable=False),
+    *(Column(name, Text, nullable=False) for name in ("kind", "key")),
+    Column("facts", JSONB, nullable=False),
+)
+Index("cluster_event_key", cluster_event.c.cluster_id, cluster_event.c.key, unique=True)
 
 # What a provider tells of machines that it took back. The region as a zone stands for all of its zones.
 provider_rate = Table(

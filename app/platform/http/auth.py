@@ -4,7 +4,7 @@ Roles are Keystone's reader, member and admin, each of which includes the one be
 includes member, and confirms evictions. `peer` is for other clouds. A token may be limited to one cloud; it cannot see
 that others exist.
 
-Other ways to identify callers (Keystone, client certificates) replace the `Authenticator`; nothing else changes.
+Whose a token is, another tells: this service's own store, or Keystone.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _TRIES = 3
 """Look-ups for one request whose answers come too late to be believed."""
 _CACHE_MAX = 10_000
 _STRANGERS_AT_ONCE = 2
+_FOREIGN_STRANGERS_AT_ONCE = 8
 
 
 _READS = frozenset({Role.READER})
@@ -54,10 +55,13 @@ def granted_to(role: str) -> frozenset[Role]:
 
 
 class TokenPort(Protocol):
-    """The store of tokens."""
+    """Those who know tokens."""
 
-    async def find(self, token_hash: bytes) -> Caller | None:
-        """Return the caller with the valid token of this SHA-256, or None."""
+    def is_foreign(self, token: bytes) -> bool:
+        """Return True if another service is asked for the token's caller."""
+
+    async def find(self, token: bytes) -> Caller | None:
+        """Return the caller with this valid token, or None."""
 
     async def valid_hashes(self) -> frozenset[bytes]:
         """Return the SHA-256 of the valid tokens, of very many those used last."""
@@ -80,10 +84,10 @@ def _is_recent(asked_s: float) -> bool:
 
 
 class Authenticator:
-    """Identifies callers by this service's own tokens. It caches them for a few seconds, by the token's hash.
+    """Identifies callers by their tokens. It caches them for a few seconds, by the token's hash.
 
     Requests that show the same token at once share one look-up. Of tokens that were not valid before, few are looked up
-    at a time, so that guesses leave the database to others.
+    at a time, so that guesses leave the database to others; and few others at another service, which may be slow.
     """
 
     def __init__(self, tokens: Callable[[], TokenPort]) -> None:
@@ -91,6 +95,7 @@ class Authenticator:
         self._known: dict[bytes, tuple[float, Caller]] = {}
         self._asked: dict[bytes, _LookUp] = {}
         self._strangers = asyncio.Semaphore(_STRANGERS_AT_ONCE)
+        self._foreign_strangers = asyncio.Semaphore(_FOREIGN_STRANGERS_AT_ONCE)
         self._listed: frozenset[bytes] = frozenset()
         self._listed_s = -inf
         self._listing = asyncio.Lock()
@@ -120,7 +125,7 @@ class Authenticator:
             caller = self._remembered(token_hash)
             if caller is not None:
                 return caller
-            await asyncio.shield(self._look_up(token_hash).task)
+            await asyncio.shield(self._look_up(token_hash, token).task)
         caller = self._remembered(token_hash)
         if caller is None:
             raise LogUnavailable(f"the database does not tell within {CACHED_S:g} s whether the token is valid")
@@ -130,11 +135,11 @@ class Authenticator:
         asked_s, caller = self._known.get(token_hash, (-inf, None))
         return caller if _is_recent(asked_s) else None
 
-    def _look_up(self, token_hash: bytes) -> _LookUp:
+    def _look_up(self, token_hash: bytes, token: bytes) -> _LookUp:
         """Return the look-up of this token that is under way, or a new one if there is none or it is outdated."""
         look_up = self._asked.get(token_hash)
         if look_up is None or not look_up.may_be_joined():
-            look_up = self._asked[token_hash] = _LookUp(partial(self._ask, token_hash))
+            look_up = self._asked[token_hash] = _LookUp(partial(self._ask, token_hash, token))
             look_up.task.add_done_callback(partial(self._answered, token_hash, look_up))
         return look_up
 
@@ -145,10 +150,11 @@ class Authenticator:
         if not look_up.task.cancelled():
             look_up.task.exception()
 
-    async def _ask(self, token_hash: bytes, look_up: _LookUp) -> None:
-        async with nullcontext() if token_hash in self._known else self._strangers:
+    async def _ask(self, token_hash: bytes, token: bytes, look_up: _LookUp) -> None:
+        strangers = self._foreign_strangers if self._tokens().is_foreign(token) else self._strangers
+        async with nullcontext() if token_hash in self._known else strangers:
             look_up.asked_s = monotonic()
-            caller = await self._tokens().find(token_hash)
+            caller = await self._tokens().find(token)
         if caller is None:
             self._known.pop(token_hash, None)
             raise Unauthenticated("the token is not valid")

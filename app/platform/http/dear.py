@@ -16,9 +16,9 @@ from app.platform.asked import reading
 from app.platform.http.errors import RateExceeded
 from app.platform.http.rates import COSTS
 
-READS = COSTS.keys() - {"request_table", "test_webhook", "check_readiness"}
+READS = COSTS.keys() - {"request_table", "test_webhook", "check_readiness", "report_cluster_events"}
 """Operations that read much; of the others that cost more, one waits, one is done elsewhere, and one is shared."""
-GREAT_BODIES = {"run_batch"}
+GREAT_BODIES = {"run_batch", "report_cluster_events"}
 """Operations whose bodies may be large."""
 _GREAT = 1 << 14
 _READS_AT_ONCE = 2

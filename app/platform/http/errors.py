@@ -171,6 +171,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.OwnerNotFound: Problem(404, "preemptible.owner.not_found", "No such owner"),
     errors.WebhookNotFound: Problem(404, "preemptible.webhook.not_found", "No such webhook"),
     errors.VenueNotFound: Problem(404, "preemptible.venue.not_found", "No such venue"),
+    errors.ClusterNotFound: Problem(404, "preemptible.cluster.not_found", "No such cluster"),
+    errors.PlanNotFound: Problem(404, "preemptible.plan.not_found", "No such plan"),
+    errors.PlannedJobNotFound: Problem(404, "preemptible.plan.job_not_found", "No such job in the plan"),
     errors.HandoverNotFound: Problem(404, "preemptible.handover.not_found", "No such eviction"),
     errors.CloudExists: Problem(409, "preemptible.cloud.exists", "The cloud exists"),
     errors.NodeExists: Problem(409, "preemptible.node.exists", "The node exists with another capacity"),
@@ -180,6 +183,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.NodeNotEmpty: Problem(409, "preemptible.node.not_empty", "On-demand instances run on the node"),
     errors.PricesStale: Problem(409, "preemptible.prices.stale", "The newest price is too old"),
     errors.HistoryTooShort: Problem(409, "preemptible.history.too_short", "There are no prices as old as that"),
+    errors.PlanConflict: Problem(409, "preemptible.plan.conflict", "The id was used with another plan"),
+    errors.PlanInfeasible: Problem(409, "preemptible.plan.infeasible", "No plan does that"),
+    errors.OutcomeConflict: Problem(409, "preemptible.outcome.conflict", "Another outcome was told of the job"),
     errors.TokenExists: Problem(409, "preemptible.token.exists", "A token has this name"),
     errors.DrillImpossible: Problem(409, "preemptible.drill.impossible", "No running spot instance to evict"),
     errors.AdviceImpossible: Problem(
@@ -204,6 +210,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
     ),
     errors.TooManyEvictions: Problem(409, "preemptible.eviction.too_many", "Too many evictions"),
     errors.TooManyQuotas: Problem(409, "preemptible.quota.too_many", "As many owners have quotas as may"),
+    errors.TooManyClusters: Problem(
+        409, "preemptible.cluster.too_many", "The service keeps as many clusters as it may"
+    ),
     errors.TooManyNodes: Problem(409, "preemptible.node.too_many", "The cloud has as many nodes as it may"),
     errors.TooManyFlavors: Problem(409, "preemptible.flavor.too_many", "The cloud has as many flavors as it may"),
     errors.FormatNotInForce: Problem(409, "preemptible.log.format_not_in_force", "The upgrade is not finished"),
@@ -213,6 +222,8 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TimeUnexpected: Problem(400, "preemptible.time.unexpected", "The request may not carry a time"),
     errors.TimeBackwards: Problem(400, "preemptible.time.backwards", "Time runs backwards"),
     errors.TimeAhead: Problem(400, "preemptible.time.ahead", "Time jumps too far ahead"),
+    errors.DeadlinePassed: Problem(400, "preemptible.deadline.passed", "The deadline is over"),
+    errors.PlanInvalid: Problem(400, "preemptible.plan.invalid", "The plan's parts do not fit each other"),
     errors.IdNotOwn: Problem(403, "preemptible.instance.id_not_own", "The id is not one of the caller's own"),
     errors.LifetimeMissing: Problem(400, "preemptible.lifetime.missing", "A spot start declares its lifetime"),
     errors.LifetimeOutOfBounds: Problem(422, "preemptible.lifetime.out_of_bounds", "The policy bounds lifetimes"),
@@ -223,6 +234,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
         400, "preemptible.eviction_probability.unexpected", "An on-demand start has no eviction probability"
     ),
     errors.GroupOnDemand: Problem(400, "preemptible.group.on_demand", "Only spot instances are placed in groups"),
+    errors.AdviceTermsInvalid: Problem(
+        400, "preemptible.checkpoint_advice.terms_invalid", "The times of the checkpoints make no sense"
+    ),
     errors.PolicyInvalid: Problem(400, "preemptible.policy.invalid", "The policy contradicts itself"),
     errors.TimeRangeInvalid: Problem(
         400, "preemptible.time.range_invalid", "The end of the time is not after its begin"
@@ -230,6 +244,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.MarkerInvalid: Problem(400, "preemptible.marker.invalid", "The marker names nothing in this list"),
     errors.LogUnavailable: Problem(503, "preemptible.log.unavailable", "The event log cannot be reached"),
     errors.TaskFailing: Problem(503, "preemptible.service.task_failing", "A background task keeps failing"),
+    errors.IdentityUnavailable: Problem(503, "preemptible.identity.unavailable", "Keystone cannot be asked"),
     errors.LogContended: Problem(503, "preemptible.log.contended", "Other writers were first"),
     errors.LogBroken: Problem(503, "preemptible.log.broken", "Events are missing in the log"),
     errors.EpochsCrossed: Problem(503, "preemptible.batch.epochs_crossed", "The batch needs a further table"),

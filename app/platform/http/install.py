@@ -17,17 +17,21 @@ from app.platform.http.rates import Rates
 from app.platform.http.serving import Served, ServedRoute
 
 
-def install(app: Application, rows: Iterable[Served], rates: Rates, max_body_bytes: int) -> None:
+def install(
+    app: Application, rows: Iterable[Served], rates: Rates, max_body_bytes: int, keystone_url: str | None = None
+) -> None:
     """Install these rows, and the handling of errors, tokens and versions, on an application.
 
     The application is made with `Application(**DESCRIPTION)`. Its lifespan must put the services, by class, at
     `app.state.services` and the store of tokens at `app.state.tokens`.
+    `keystone_url`: where who has no valid token is sent for one.
     """
     app.envelop(max_body_bytes)
     app.state.authenticator = Authenticator(lambda: app.state.tokens)
     app.state.addresses = Addresses()
     app.state.dear = DearQueues()
     app.state.rates = rates
+    app.state.keystone_url = keystone_url
     install_handlers(app)
     for row in rows:
         _add(app, row)

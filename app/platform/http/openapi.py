@@ -56,6 +56,10 @@ DESCRIPTION: dict[str, Any] = {
         {"name": Chapter.EVENTS, "description": "The ordered, durable record of everything that changed or was asked."},
         {"name": Chapter.TOKENS, "description": "Who may call: named tokens with a role, for one cloud or for all."},
         {"name": Chapter.WEBHOOKS, "description": "Receivers that the log's events are sent to."},
+        {
+            "name": Chapter.CLUSTERS,
+            "description": "Batch clusters whose nodes are bought at clouds, as their managers tell of them.",
+        },
         {"name": Chapter.SERVICE, "description": "The service itself; a token is needed for its metrics alone."},
     ],
     "openapi_url": None,
@@ -88,6 +92,8 @@ PLACES: dict[str, tuple[str, type[Exception]]] = {
     "attempt": ("1", errors.OfferNotFound),
     "job": ("job-1", errors.JobNotFound),
     "venue": ("aws-east", errors.VenueNotFound),
+    "cluster": ("lab", errors.ClusterNotFound),
+    "plan": ("nightly-1", errors.PlanNotFound),
 }
 """The places in paths: an example, and the error where nothing has that name."""
 _DOCUMENT = "/openapi.json"
@@ -140,7 +146,7 @@ def errors_of(row: Served) -> tuple[type[Exception], ...]:
         *row.errors,
     ]
     if row.role is not None:
-        found += [api_errors.Unauthenticated, errors.LogUnavailable]
+        found += [api_errors.Unauthenticated, errors.LogUnavailable, errors.IdentityUnavailable]
         found += [api_errors.Forbidden] if any(row.role not in granted for granted in GRANTS.values()) else []
         found += [api_errors.ScopeInsufficient] if not row.is_for_scoped else []
     if "{cloud}" in row.path:

@@ -31,7 +31,7 @@ _RESOLVERS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Inquiry:
     """A request: `place` is the other service by name, `token` what proves who asks."""
 
     place: str
@@ -64,12 +64,12 @@ class Asker:
     async def __aexit__(self, *_: object) -> None:
         self._resolvers.shutdown(wait=False, cancel_futures=True)
 
-    async def ask(self, question: Question) -> Reply:
+    async def ask(self, inquiry: Inquiry) -> Reply:
         """Return the answer. Raise NoAnswer if there is none in time that can be read."""
-        async with self._places[question.place]:
+        async with self._places[inquiry.place]:
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    return await self._asked(question)
+                    return await self._asked(inquiry)
             except TimeoutError as error:
                 raise NoAnswer(f"no answer within {self._timeout_s:g} s") from error
             except (AddressRefused, WebhookRefused) as error:
@@ -77,22 +77,22 @@ class Asker:
             except (OSError, h11.RemoteProtocolError) as error:
                 raise NoAnswer("no connection could be made, or what came over it was no HTTP") from error
 
-    async def _asked(self, question: Question) -> Reply:
-        target = read_url(question.url, allow_private=self._allow_private)
+    async def _asked(self, inquiry: Inquiry) -> Reply:
+        target = read_url(inquiry.url, allow_private=self._allow_private)
         address = await resolve(target, self._resolvers, allow_private=self._allow_private)
         tls = self._trusted if target.scheme == "https" else None
         place = Destination(address, target.port, target.host, tls)
-        body = b"" if question.body is None else json.dumps(question.body).encode()
+        body = b"" if inquiry.body is None else json.dumps(inquiry.body).encode()
         headers = {
             "host": target.authority,
             "user-agent": f"tenure/{__version__}",
             "accept": "application/json",
             "content-type": "application/json",
-            "x-auth-token": question.token,
+            "x-auth-token": inquiry.token,
             "content-length": str(len(body)),
             "connection": "close",
         }
-        head = h11.Request(method=question.method, target=target.path, headers=[*headers.items()])
+        head = h11.Request(method=inquiry.method, target=target.path, headers=[*headers.items()])
         status, found = await _exchange(place, head, body, self._most_bytes)
         return Reply(status, _object(found))
 

@@ -111,6 +111,10 @@ STREAMS = _gauge("tenure_event_streams", "Streams of events that are open.")
 VENUE_QUOTES = _counter(
     "tenure_venue_quotes_total", "Quotes of pools of venues that this process answered with.", ["venue"]
 )
+PLANNED_JOBS = _counter("tenure_planned_jobs_total", "Jobs of plans that this process has made.")
+VENUE_REFITS = _counter(
+    "tenure_venue_refits_total", "Fits of venues' models that this worker ended, by how.", ["outcome"]
+)
 FEED_AGE_S = _gauge(
     "tenure_venue_feed_age_seconds",
     "How long ago a poll of a venue's feed last succeeded; before the first, how old the venue is.",

@@ -96,7 +96,8 @@ async def move_instance(request: Request) -> Response:
 async def run_batch(request: Request) -> Response:
     """Decide up to 1000 starts, stops, extensions and moves in order, in one transaction. Each has its own status.
 
-    If they have more than 5000 events together, the rest follows in further transactions, whole operations in each.
+    If they have more than 5000 events together, or take long while others wait, the rest follows in further
+    transactions, whole operations in each, and what others asked for may be decided in between.
 
     If the body is invalid anywhere, nothing is decided. On an external clock a batch waits for a table only before it
     has written anything. If an operation after that needs one, this and all further ones are not decided and say so
@@ -109,7 +110,12 @@ async def run_batch(request: Request) -> Response:
     with Turns() as turns:
         if len(outcomes) > FEW:
             await turns.give()
-        return respond(BatchAnswer(results=[_result(request_id, outcome) for outcome in outcomes]))
+        results = []
+        for outcome in outcomes:
+            results.append(_result(request_id, outcome))
+            if turns.is_due():
+                await turns.give()
+        return respond(BatchAnswer(results=results))
 
 
 async def run_drill(request: Request) -> Response:

@@ -15,13 +15,16 @@ import numpy as np
 from app.domain.times import DAY_US, HOUR_US
 from app.venues.rules.bounds import least_survival, windows_of
 from app.venues.rules.cost import analog_cost, past_starts
+from app.venues.rules.drawing import PricedPools
 from app.venues.rules.features import EVERY_US
 from app.venues.rules.history import PriceSteps
 from app.venues.rules.observed import ObservedSurvival, QuoteSource
 from app.venues.rules.survival import begun_under, highest_within, lattice, least_bid, share_surviving
+from app.venues.rules.training import LEAST_KNOWN_US, TrainedSurvival
 
 LEAST_HISTORY_US = DAY_US
 CONFIDENCE = 0.95
+_ROUNDING = 1e-9
 _CROSSING = QuoteSource.PRICE_CROSSING
 
 
@@ -74,6 +77,31 @@ def pool_quote(
         return PoolQuote(price, why_not=QuoteReason.HISTORY_TOO_SHORT)
     at_least = least_survival(survival, windows, effect, CONFIDENCE)
     return PoolQuote(price, bid, survival, at_least, windows, analog_cost(starts, price, lifetime_us), _CROSSING)
+
+
+def learned_quote(
+    pools: PricedPools, now_us: int, lifetime_us: int, probability: float, effect: int, trained: TrainedSurvival
+) -> PoolQuote | None:
+    """Return the quote of the only pool by a venue's model; None if too little of its past is known for that."""
+    [steps], window_us = pools.steps, pools.window_us
+    past = steps.between(now_us - window_us, now_us + 1)
+    if not len(past.price) or past.at_us[0] > now_us or isnan(past.price[-1]):
+        return None
+    if _known_us(past, window_us) < LEAST_KNOWN_US:
+        return None
+    bid, found = trained.least_bid(pools, 0, past, lifetime_us, probability)
+    chance = min(found, probability)  # calibrated are bids of a level; what a bid says beyond it is too much
+    starts_us = lattice(max(int(past.at_us[0]), past.end_us - window_us), past.end_us, EVERY_US)
+    starts = past_starts(past, window_us, bid)
+    begun = begun_under(highest_within(past, starts_us, lifetime_us), starts.prices, bid)
+    seen, windows = share_surviving(begun, bid), windows_of(begun, starts_us, lifetime_us)
+    at_least = 0.0 if isnan(seen) else min(least_survival(seen, windows, effect, CONFIDENCE), chance)
+    price = float(past.price[-1])
+    cost = analog_cost(starts, price, lifetime_us)
+    told = PoolQuote(price, bid, chance, at_least, windows, cost, QuoteSource.LEARNED)
+    if chance >= probability - _ROUNDING:
+        return told
+    return replace(told, bid=None, why_not=QuoteReason.PROBABILITY_NOT_REACHED)
 
 
 def capacity_quote(

@@ -230,6 +230,11 @@ class VenuePriceStore:
         asked = {"venue": venue_id, "first": first_us // DAY_US, "last": last_us // DAY_US}
         return [DayOfPrices(*row) for row in await self._database.execute_directly(_DAYS, asked)]
 
+    async def types(self, venue_id: int) -> dict[str, MachineType]:
+        """Return the machine types that were told, by name."""
+        sql = "SELECT instance_type, compute_units, memory_gib, on_demand FROM machine_type WHERE venue_id = %(venue)s"
+        return {row[0]: MachineType(*row[1:]) for row in await self._database.execute(sql, {"venue": venue_id})}
+
     async def gaps(self, venue_id: int) -> list[SilentStretch]:
         """Return the gaps that were told, by time."""
         sql = "SELECT from_us, to_us FROM price_gap WHERE venue_id = %(venue)s ORDER BY from_us"

@@ -11,6 +11,7 @@ import numpy as np
 from app.domain.inputs import InputError
 from app.domain.progress import Progress
 from app.domain.times import DAY_US, HOUR_US, time_text
+from app.venues.rules.drawing import PricedPools
 from app.venues.rules.history import PoolName, PriceSteps, VenuePrices
 from app.venues.rules.types import LISTED, MachineType
 
@@ -53,17 +54,14 @@ class BacktestSetting:
     def _on_demand(self, name: PoolName, steps: PriceSteps) -> float:
         return on_demand_price(self.machine(name), steps, self.from_us)
 
+    @cached_property
+    def pools(self) -> PricedPools:
+        """Return the pools with what each moment of them looks back at."""
+        return PricedPools(self.steps, self.on_demand, self.window_us)
+
     def past(self, pool: int, now_us: int) -> PriceSteps | None:
         """Return what the window before a moment shows of a pool; None if the price is unknown then."""
-        steps = self.steps[pool]
-        found = steps.between(now_us - self.window_us, now_us)
-        if now_us > steps.end_us or not len(found.price) or np.isnan(steps.price_at(now_us)):
-            return None
-        if steps.at_us[steps.step_at(now_us)] == now_us:  # a change at this very moment is known
-            at = steps.step_at(now_us) + 1
-            first = max(steps.step_at(now_us - self.window_us), 0)
-            return PriceSteps(steps.at_us[first:at], steps.price[first:at], now_us)
-        return found if not np.isnan(found.price[-1]) else None
+        return self.pools.past(pool, now_us)
 
 
 def on_demand_price(machine: MachineType | None, steps: PriceSteps, from_us: int) -> float:

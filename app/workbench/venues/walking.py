@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.domain.times import DAY_US
-from app.venues.rules.features import FEATURES, features_of
 from app.venues.rules.history import Dollars, PriceSteps
 from app.venues.rules.learned import LearnedSurvival, fit_survival
 from app.workbench.venues.drawing import DrawnBid, draw_bids
@@ -24,14 +23,12 @@ _DRAWS_SEED = 1
 
 def rows_of(setting: BacktestSetting, drawn: Sequence[DrawnBid]) -> Dollars:
     """Return the features of drawn bids."""
-    rows = [row_of(setting, one.pool, one.past, [one.bid], one.lifetime_us) for one in drawn]
-    return np.concatenate(rows) if rows else np.empty((0, len(FEATURES)))
+    return setting.pools.rows_of(drawn)
 
 
 def row_of(setting: BacktestSetting, pool: int, past: PriceSteps, bids: Sequence[float], lifetime_us: int) -> Dollars:
     """Return the features of several bids for one lifetime."""
-    lifetimes_us = np.full(len(bids), lifetime_us, np.int64)
-    return features_of(past, setting.window_us, np.asarray(bids, np.float64), lifetimes_us, setting.on_demand[pool])
+    return setting.pools.rows(pool, past, bids, lifetime_us)
 
 
 class WalkedSurvival:

@@ -15,7 +15,16 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 
-from tenure_client import calls, controller_calls, job_calls, peer_calls, venue_calls, webhook_calls
+from tenure_client import (
+    calls,
+    cluster_calls,
+    controller_calls,
+    job_calls,
+    peer_calls,
+    plan_calls,
+    venue_calls,
+    webhook_calls,
+)
 from tenure_client.endpoints import Call, Listing
 from tenure_client.exchange import (
     Again,
@@ -64,6 +73,7 @@ class Methods:
     proposals = Method(controller_calls.proposals)
     extension_quote = Method(calls.extension_quote)
     checkpoint_advice = Method(controller_calls.checkpoint_advice)
+    flavor_checkpoint_advice = Method(controller_calls.flavor_checkpoint_advice)
     batch = Method(calls.batch)
     drill = Method(calls.drill)
     drill_victim = Method(calls.drill_victim)
@@ -120,8 +130,25 @@ class Methods:
     pools = Method(venue_calls.pools)
     observe = Method(venue_calls.observe)
     venue_quotes = Method(venue_calls.venue_quotes)
+    put_cluster = Method(cluster_calls.put_cluster)
+    clusters = Method(cluster_calls.clusters)
+    cluster = Method(cluster_calls.cluster)
+    delete_cluster = Method(cluster_calls.delete_cluster)
+    cluster_nodes = Method(cluster_calls.cluster_nodes)
+    cluster_jobs = Method(cluster_calls.cluster_jobs)
+    cluster_checkpoints = Method(cluster_calls.cluster_checkpoints)
+    cluster_cost = Method(cluster_calls.cluster_cost)
+    cluster_events = Method(cluster_calls.cluster_events)
+    report_cluster_events = Method(cluster_calls.report_cluster_events)
+    venue_reliability = Method(plan_calls.venue_reliability)
+    make_plan = Method(plan_calls.make_plan)
+    plans = Method(plan_calls.plans)
+    plan = Method(plan_calls.plan)
+    next_move = Method(plan_calls.next_move)
+    tell_outcome = Method(plan_calls.tell_outcome)
     process_metrics = Method(calls.process_metrics)
     cloud_metrics = Method(calls.cloud_metrics)
+    cluster_metrics = Method(cluster_calls.cluster_metrics)
 
 
 class TenureClient(Methods):

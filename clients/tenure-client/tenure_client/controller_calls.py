@@ -8,6 +8,7 @@ from tenure_client import endpoints
 from tenure_client.calls import PAGE, seconds_text
 from tenure_client.endpoints import Call, Listing
 from tenure_client.forms.advice import CheckpointAdviceAnswer
+from tenure_client.forms.answer import Json
 from tenure_client.forms.instances import HandoverAnswer, MoveAnswer, ProposalsAnswer
 
 
@@ -48,6 +49,35 @@ def checkpoint_advice(
     `restore_s`. `at_risk_s` is the work since the last checkpoint, by default all since the start. `loss_every_s` is
     the mean time between losses of a machine without notice, by default none.
     """
+    query = _lengths(pause_s, write_s, restore_s, at_risk_s, loss_every_s)
+    return endpoints.CHECKPOINT_ADVICE.call(query=query, cloud=cloud, spot=instance)
+
+
+def flavor_checkpoint_advice(
+    cloud: str,
+    flavor: str,
+    lifetime_s: float,
+    pause_s: float,
+    *,
+    age_s: float = 0.0,
+    write_s: float | None = None,
+    restore_s: float | None = None,
+    at_risk_s: float | None = None,
+    loss_every_s: float | None = None,
+) -> Call[CheckpointAdviceAnswer]:
+    """Ask the same of a spot instance of a flavor that has run for `age_s` of its lifetime, whether or not one runs."""
+    query = _lengths(pause_s, write_s, restore_s, at_risk_s, loss_every_s)
+    query |= {"flavor": flavor, "lifetime_s": seconds_text(lifetime_s), "age_s": seconds_text(age_s)}
+    return endpoints.FLAVOR_CHECKPOINT_ADVICE.call(query=query, cloud=cloud)
+
+
+def _lengths(
+    pause_s: float,
+    write_s: float | None,
+    restore_s: float | None,
+    at_risk_s: float | None,
+    loss_every_s: float | None,
+) -> Json:
     lengths = {
         "pause_s": pause_s,
         "write_s": write_s,
@@ -55,5 +85,4 @@ def checkpoint_advice(
         "at_risk_s": at_risk_s,
         "loss_every_s": loss_every_s,
     }
-    query = {name: None if value is None else seconds_text(value) for name, value in lengths.items()}
-    return endpoints.CHECKPOINT_ADVICE.call(query=query, cloud=cloud, spot=instance)
+    return {name: None if value is None else seconds_text(value) for name, value in lengths.items()}

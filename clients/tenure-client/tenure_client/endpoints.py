@@ -15,6 +15,16 @@ from urllib.parse import quote
 from tenure_client.forms.advice import CheckpointAdviceAnswer
 from tenure_client.forms.answer import Json
 from tenure_client.forms.clouds import CloudAnswer, CloudsAnswer
+from tenure_client.forms.clusters import (
+    ClusterAnswer,
+    ClusterCheckpointsAnswer,
+    ClusterCostAnswer,
+    ClusterEventsAnswer,
+    ClusterJobsAnswer,
+    ClusterNodesAnswer,
+    ClustersAnswer,
+    ToldEventsAnswer,
+)
 from tenure_client.forms.decisions import DecisionsAnswer, ExplanationAnswer
 from tenure_client.forms.events import EventsAnswer
 from tenure_client.forms.forecasts import CurvesAnswer, QuotesAnswer, RunAnswer, RunsAnswer, TableAnswer, TablesAnswer
@@ -33,6 +43,13 @@ from tenure_client.forms.jobs import AttemptsAnswer, JobAnswer, JobsAnswer
 from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
 from tenure_client.forms.owners import OwnerAnswer, OwnersAnswer
 from tenure_client.forms.peers import OfferWordAnswer, PeerAnswer, PeersAnswer, PeerTrialAnswer
+from tenure_client.forms.plans import (
+    JobMoveAnswer,
+    PlanAnswer,
+    PlanOutcomeAnswer,
+    PlansAnswer,
+    VenueReliabilityAnswer,
+)
 from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
 from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, TokensAnswer, VersionsAnswer
 from tenure_client.forms.venues import ObservedAnswer, PoolsAnswer, VenueAnswer, VenueQuotesAnswer, VenuesAnswer
@@ -70,6 +87,8 @@ class Chapter(StrEnum):
     EVENTS = "events"
     WEBHOOKS = "webhooks"
     VENUES = "venues"
+    CLUSTERS = "clusters"
+    PLANS = "plans"
     TOKENS = "tokens"
     SERVICE = "service"
 
@@ -174,6 +193,13 @@ CHECKPOINT_ADVICE = Endpoint(
     Chapter.INSTANCES,
     "Ask when a job on an instance should be checkpointed",
 )
+FLAVOR_CHECKPOINT_ADVICE = Endpoint(
+    "GET",
+    f"{_CLOUD}/checkpoint-advice",
+    CheckpointAdviceAnswer,
+    Chapter.INSTANCES,
+    "Ask when a job on an instance of a flavor would be checkpointed",
+)
 MOVE = Endpoint(
     "POST", f"{_INSTANCE}/move", MoveAnswer, Chapter.INSTANCES, "Say that an instance runs on another node now"
 )
@@ -273,6 +299,30 @@ REMOVE_VENUE = Endpoint("DELETE", _VENUE, NOTHING, Chapter.VENUES, "Remove a ven
 POOLS = Endpoint("GET", f"{_VENUE}/pools", PoolsAnswer, Chapter.VENUES, "List a venue's pools")
 OBSERVE = Endpoint("POST", f"{_VENUE}/observations", ObservedAnswer, Chapter.VENUES, "Report what became of machines")
 VENUE_QUOTES = Endpoint("GET", f"{_VENUE}/quotes", VenueQuotesAnswer, Chapter.VENUES, "Ask a venue for bids")
+_CLUSTER = "/v1/clusters/{cluster}"
+CLUSTERS = Endpoint("GET", "/v1/clusters", ClustersAnswer, Chapter.CLUSTERS, "List clusters")
+CLUSTER = Endpoint("GET", _CLUSTER, ClusterAnswer, Chapter.CLUSTERS, "Show a cluster")
+PUT_CLUSTER = Endpoint("PUT", _CLUSTER, ClusterAnswer, Chapter.CLUSTERS, "Describe a cluster")
+DELETE_CLUSTER = Endpoint("DELETE", _CLUSTER, NOTHING, Chapter.CLUSTERS, "Forget a cluster", 204, repeat=Repeat.ONCE)
+CLUSTER_NODES = Endpoint("GET", f"{_CLUSTER}/nodes", ClusterNodesAnswer, Chapter.CLUSTERS, "List a cluster's nodes")
+CLUSTER_JOBS = Endpoint("GET", f"{_CLUSTER}/jobs", ClusterJobsAnswer, Chapter.CLUSTERS, "List a cluster's jobs")
+CLUSTER_CHECKPOINTS = Endpoint(
+    "GET", f"{_CLUSTER}/checkpoints", ClusterCheckpointsAnswer, Chapter.CLUSTERS, "List a cluster's checkpoints"
+)
+CLUSTER_COST = Endpoint("GET", f"{_CLUSTER}/cost", ClusterCostAnswer, Chapter.CLUSTERS, "See what a cluster cost")
+CLUSTER_EVENTS = Endpoint("GET", f"{_CLUSTER}/events", ClusterEventsAnswer, Chapter.CLUSTERS, "Read a cluster's events")
+REPORT_CLUSTER_EVENTS = Endpoint(
+    "POST", f"{_CLUSTER}/events", ToldEventsAnswer, Chapter.CLUSTERS, "Tell what a manager did"
+)
+VENUE_RELIABILITY = Endpoint(
+    "GET", f"{_VENUE}/reliability", VenueReliabilityAnswer, Chapter.VENUES, "Promised against happened in a venue"
+)
+_PLAN = "/v1/plans/{plan}"
+MAKE_PLAN = Endpoint("POST", "/v1/plans", PlanAnswer, Chapter.PLANS, "Plan jobs")
+PLANS = Endpoint("GET", "/v1/plans", PlansAnswer, Chapter.PLANS, "List plans")
+PLAN = Endpoint("GET", _PLAN, PlanAnswer, Chapter.PLANS, "Show a plan")
+NEXT_MOVE = Endpoint("GET", f"{_PLAN}/move", JobMoveAnswer, Chapter.PLANS, "Ask for a job's next move")
+TELL_OUTCOME = Endpoint("POST", f"{_PLAN}/outcomes", PlanOutcomeAnswer, Chapter.PLANS, "Tell what came of a job")
 CREATE_TOKEN = Endpoint("POST", "/v1/tokens", NewTokenAnswer, Chapter.TOKENS, "Create a token", 201, repeat=Repeat.ONCE)
 TOKENS = Endpoint("GET", "/v1/tokens", TokensAnswer, Chapter.TOKENS, "List tokens")
 TOKEN = Endpoint("GET", "/v1/tokens/{token}", TokenAnswer, Chapter.TOKENS, "Show a token")
@@ -284,3 +334,4 @@ HEALTH = Endpoint("GET", "/healthcheck", str, Chapter.SERVICE, "Check health")
 READINESS = Endpoint("GET", "/readiness", ReadinessAnswer, Chapter.SERVICE, "Check readiness", also=frozenset({503}))
 PROCESS_METRICS = Endpoint("GET", "/metrics", str, Chapter.SERVICE, "Read this process's metrics")
 CLOUD_METRICS = Endpoint("GET", "/metrics/clouds", str, Chapter.SERVICE, "Read the clouds' metrics")
+CLUSTER_METRICS = Endpoint("GET", "/metrics/clusters", str, Chapter.SERVICE, "Read the clusters' metrics")

@@ -33,6 +33,7 @@ CONNECT_S = 10.0
 _SILENT_S = 2.0
 """Retries that take longer are told in the log, once a request."""
 _NOT_TAKEN = {
+    "preemptible.identity.unavailable",
     "preemptible.log.contended",
     "preemptible.log.newer",
     "preemptible.service.overloaded",

@@ -68,6 +68,23 @@ async def evicting_batches(target: Target) -> None:
 
 
 @attack("member", *_BUSY)
+async def extending_batches(target: Target) -> None:
+    """Batches of 1000 extensions over 8 connections, each of them accepted."""
+    starts = [_start("spot", lifetime_s=100_000) for _ in range(1000)]
+    wire, token, lifetimes = await target.open(), target.tokens["member"], count(100_001)
+    path, operations = _BATCH.format("target"), [{"start": start} for start in starts]
+    target.tally(await wire.ask(request("POST", path, token, {"operations": operations})))
+    wire.close()
+
+    def batch() -> bytes:
+        lifetime_s = next(lifetimes)
+        longer = [{"extend": {"id": start["id"], "lifetime_s": lifetime_s}} for start in starts]
+        return request("POST", path, token, {"operations": longer})
+
+    await target.hammer(8, batch)
+
+
+@attack("member", *_BUSY)
 async def many_starts(target: Target) -> None:
     """Single starts and stops over 64 connections, as fast as they are answered."""
     member = target.tokens["member"]

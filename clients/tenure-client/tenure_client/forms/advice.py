@@ -30,7 +30,8 @@ class SurvivalPointAnswer(Answer, kw_only=True):
 class CheckpointAdviceAnswer(Answer, kw_only=True):
     """The next checkpoints of a job on a running spot instance, and what they may be expected to cost."""
 
-    id: str
+    id: Annotated[str | None, Meta(description="null: the advice is for a flavor, not for an instance that runs.")]
+    flavor: str = ""
     at: Moment
     deadline: Annotated[Moment, Meta(description="The end of the declared lifetime. The advice ends there.")]
     policy: Annotated[

@@ -21,6 +21,14 @@ class VenueFeedAnswer(Answer, kw_only=True):
     error: Annotated[str | None, Meta(description="The reason for which the last poll failed; null if it did not.")]
 
 
+class VenueModelAnswer(Answer, kw_only=True):
+    """The model that survival is learned with: one for all pools, fitted again every ten days."""
+
+    trained_until: Annotated[Moment, Meta(description="It has seen no price of later.")]
+    fitted_at: Moment
+    outcomes: Annotated[int, Meta(description="The drawn bids whose outcomes it was fitted to.")]
+
+
 class VenueAnswer(Answer, kw_only=True):
     name: str
     currency: Annotated[str, Meta(description="Of all prices and costs; three capital letters.")]
@@ -31,6 +39,7 @@ class VenueAnswer(Answer, kw_only=True):
     first_price_at: Moment | None
     last_price_at: Moment | None
     revoked_by: RevokedByWord
+    model: Annotated[VenueModelAnswer | None, Meta(description="Null in lists, and where none has been fitted.")]
     feed: Annotated[VenueFeedAnswer | None, Meta(description="Null in lists, and where nobody follows a provider.")]
     links: list[Link]
 

@@ -170,3 +170,28 @@ JobEndWord = Annotated[
         "How a job ended.",
     ),
 ]
+SurvivalSourceWord = Annotated[
+    str,
+    one_of(
+        ("price_crossing", "quantile_table", "observed", "provider_rate"),
+        "What a survival rests on: past prices, a cloud's own forecast, machines observed, or a provider's rate.",
+    ),
+]
+PlannedRunWord = Annotated[
+    str, one_of(("spot", "on_demand", "not_at_all"), "Where a job begins; `not_at_all` if it is not worth its value.")
+]
+ChoiceMethodWord = Annotated[
+    str,
+    one_of(
+        ("each_best", "assignment", "integer_program", "in_turn"),
+        "How pools were chosen: each job's best, exactly under caps, by an integer program, or in turn without proof.",
+    ),
+]
+LeftOutWord = Annotated[
+    str,
+    one_of(
+        ("type_unknown", "price_unknown", "history_too_short", "no_evidence", "too_many"),
+        "The reason for which a pool was not considered.",
+    ),
+]
+JobMoveWord = Annotated[str, one_of(("wait", "run", "on_demand"), "What to do now.")]

@@ -9,7 +9,7 @@ from app.clusters.rules.advice import AdviceKind, AdviceTerms
 from app.domain.times import HOUR_US, length_text, seconds, to_datetime
 from app.domain.values import Policy
 from app.forecast.table import QuantileTable
-from app.platform.http.fields import PositiveSecondsInQuery, Query, SecondsInQuery, optional_seconds
+from app.platform.http.fields import Name, PositiveSecondsInQuery, Query, SecondsInQuery, optional_seconds
 from tenure_client.forms.advice import CheckpointAdviceAnswer, SurvivalPointAnswer
 
 
@@ -39,19 +39,28 @@ class AdviceQuery(Query):
         )
 
 
+class FlavorAdviceQuery(AdviceQuery):
+    """The terms of a job's checkpoints on an instance that need not run."""
+
+    flavor: Name
+    lifetime_us: PositiveSecondsInQuery = Field(description="The declared lifetime of the instance.")
+    age_us: SecondsInQuery = Field(0, description="How long it has run; less than the lifetime.")
+
+
 def advice_answer(found: Advice, policy: Policy, table: QuantileTable) -> CheckpointAdviceAnswer:
     """Return the wire form of an advice."""
     plan = found.plan
     first_us, interval_us = _next(plan.checkpoints_us, 0), _next(plan.works_us, 1)
     return CheckpointAdviceAnswer(
-        id=found.running.instance_id,
+        id=found.instance_id,
+        flavor=found.flavor,
         at=to_datetime(found.at_us),
-        deadline=to_datetime(found.running.deadline_us),
+        deadline=to_datetime(found.deadline_us),
         policy=plan.kind,
         grace_s=seconds(policy.grace_us),
         next_at_s=optional_seconds(first_us),
         interval_s=optional_seconds(interval_us),
-        checkpoint_count=len(plan.checkpoints_us),
+        checkpoint_count=plan.count,
         expected_overhead=plan.overhead,
         expected_lost_s=seconds(round(plan.lost_us)),
         estimated_eviction_probability=found.estimate,

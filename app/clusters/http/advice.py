@@ -5,9 +5,11 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.clusters.advising import advise
-from app.clusters.wire import AdviceQuery, advice_answer
+from app.clusters.advising import advise, advise_flavor
+from app.clusters.wire.advice import AdviceQuery, FlavorAdviceQuery, advice_answer
 from app.domain.errors import TableNotFound
+from app.engine.cloud import Cloud
+from app.forecast.table import QuantileTable
 from app.forecasts.table_reads import TableReads
 from app.platform.http.bodies import read_query
 from app.platform.http.reached import reached
@@ -27,10 +29,29 @@ async def advise_checkpoint(request: Request) -> Response:
     scheduler = reached(request, Scheduler)
     if spot not in (await scheduler.state(name)).running:
         await reached(request, LogReads).instance(name, spot)
-    table = await reached(request, TableReads).newest(name)
-    cloud, now_us = await scheduler.present(name)
-    if table is None or table.seq > cloud.seq:
-        raise TableNotFound("no quantile table was published yet")
+    cloud, now_us, table = await _forecast(request)
     started_us = cloud.running[spot].started_us if spot in cloud.running else now_us
     found = advise(cloud, table, spot, query.terms(now_us - started_us), now_us)
     return respond(advice_answer(found, cloud.policy, table))
+
+
+async def advise_flavor_checkpoint(request: Request) -> Response:
+    """Tell when a job on a spot instance of a flavor should be checkpointed, of any age, whether or not one runs.
+
+    It is seen as one that had started so long ago: those that started after it would be evicted before it.
+    """
+    query = read_query(request, FlavorAdviceQuery)
+    cloud, now_us, table = await _forecast(request)
+    terms = query.terms(query.age_us)
+    found = advise_flavor(cloud, table, query.flavor, query.age_us, query.lifetime_us, terms, now_us)
+    return respond(advice_answer(found, cloud.policy, table))
+
+
+async def _forecast(request: Request) -> tuple[Cloud, int, QuantileTable]:
+    """Return the cloud's state, its present time, and the table in force."""
+    name = request.path_params["cloud"]
+    table = await reached(request, TableReads).newest(name)
+    cloud, now_us = await reached(request, Scheduler).present(name)
+    if table is None or table.seq > cloud.seq:
+        raise TableNotFound("no quantile table was published yet")
+    return cloud, now_us, table

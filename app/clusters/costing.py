@@ -1,0 +1,98 @@
+"""The costs of clusters, from the logs of their clouds. Each log is read once; a later look reads what came since."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass, field
+
+from app.clusters.keeping import KnownCluster
+from app.clusters.rules.costs import ClusterCost, cost_of
+from app.clusters.store.instances import started
+from app.domain.events import Recorded
+from app.scheduling.rules.instances import end_in
+from app.scheduling.scheduler import Scheduler
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import NO_EVENT, EventLog, EventMark
+
+_LOGS_KEPT = 400
+_AT_ONCE = 10_000
+
+
+@dataclass(slots=True)
+class _PoolTimes:
+    """Instances of a pool in one cloud: how many there were, and the time of those that ended."""
+
+    count: int = 0
+    ended_us: int = 0
+
+
+@dataclass(slots=True)
+class _OfLog:
+    """The instances of a cluster in one cloud's log up to an event: times by pool, and those that run since when."""
+
+    mark: EventMark = NO_EVENT
+    times: defaultdict[str, _PoolTimes] = field(default_factory=lambda: defaultdict(_PoolTimes))
+    running: dict[str, int] = field(default_factory=dict)
+
+
+class ClusterCosts:
+    """Costs of clusters, now. Raises CloudNotFound and LogUnavailable."""
+
+    def __init__(self, clouds: Clouds, log: EventLog, scheduler: Scheduler) -> None:
+        self._clouds, self._log, self._scheduler = clouds, log, scheduler
+        self._logs = OrderedDict[tuple[str, int], _OfLog]()
+        self._turn = asyncio.Lock()
+
+    async def read(self, cluster: KnownCluster) -> ClusterCost:
+        """Return what the instances of a cluster cost up to now, at the prices of now.
+
+        An instance is the cluster's if its id begins with the cluster's name and a dot; its pool is the next word. Its
+        time is from its start to its stop or eviction. What it runs on after that, as a notice allows, is not counted.
+        """
+        counts, used = defaultdict[str, int](int), defaultdict[str, int](int)
+        for cloud in cluster.spec.clouds:
+            _, now_us = await self._scheduler.present(cloud)
+            async with self._turn:
+                found = await self._up_to_date(cluster.stored.name, await self._clouds.id_of(cloud))
+                for pool, times in found.times.items():
+                    counts[pool] += times.count
+                    used[pool] += times.ended_us
+                for instance, from_us in found.running.items():
+                    used[_pool(instance)] += max(now_us - from_us, 0)
+        prices = [pool.price for pool in cluster.spec.pools]
+        return cost_of(prices, {pool: (counts[pool], used[pool]) for pool in counts})
+
+    async def _up_to_date(self, name: str, cloud_id: int) -> _OfLog:
+        key = name, cloud_id
+        found = self._logs.get(key, _OfLog())
+        mark, is_same_log = await self._log.look(cloud_id, found.mark)
+        if not is_same_log:
+            found = _OfLog()
+        if mark != found.mark:
+            await self._read_on(found, name, cloud_id, mark)
+        self._logs[key] = found
+        self._logs.move_to_end(key)
+        while len(self._logs) > _LOGS_KEPT:
+            self._logs.popitem(last=False)
+        return found
+
+    async def _read_on(self, found: _OfLog, name: str, cloud_id: int, mark: EventMark) -> None:
+        """Take in what the log has up to a mark. All is read before anything is counted."""
+        begun = await started(self._log, cloud_id, f"{name}.", found.mark.seq, mark.seq)
+        ids, ends = [*found.running, *(instance for instance, _ in begun)], dict[str, Recorded]()
+        for first in range(0, len(ids), _AT_ONCE):
+            ends |= await self._log.ends(cloud_id, ids[first : first + _AT_ONCE])
+        for instance, at_us in begun:
+            found.running[instance] = at_us
+            found.times[_pool(instance)].count += 1
+        for instance, recorded in ends.items():
+            end = end_in(recorded)
+            if end is not None and recorded.seq <= mark.seq:
+                found.times[_pool(instance)].ended_us += max(end.at_us - found.running.pop(instance), 0)
+        found.mark = mark
+
+
+def _pool(instance: str) -> str:
+    """Return the pool in an instance's id, `cluster.pool-number`."""
+    return instance.partition(".")[2].partition("-")[0]

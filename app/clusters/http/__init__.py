@@ -1,0 +1,1 @@
+"""Handlers for clusters, and for advice on checkpoints."""

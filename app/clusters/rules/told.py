@@ -1,0 +1,341 @@
+"""The state of a cluster as its manager told it: the fold of its events in their order.
+
+Kinds that are unknown here are kept in the record and change nothing, so a newer manager may tell more. What is counted
+is counted from the events that the service still keeps.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import accumulate
+from typing import NamedTuple
+
+from app.clusters.rules.deciding import NO_INSTANCE, pool_of
+from app.domain.times import SECOND_US
+
+Fact = str | int | float | bool | None
+MOST_GONE = 2_000
+"""Of nodes that are gone, and of jobs that ended, the newest are remembered."""
+MOST_MARKS = 200
+MOST_REFUSALS = 200
+OTHER = "other"
+WHYS = ("hour", "threshold", "young", "hazard", "notice", "lease", "asked")
+"""The reasons for a checkpoint that are counted by name; all others are counted together."""
+CHECKPOINT_S = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+BOOT_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0)
+CHECKPOINTS = {"job_checkpointed": "written", "checkpoint_failed": "failed", "job_asked_to_save": "asked"}
+"""The kinds of events that tell of a checkpoint, with its result. `asked`: the job saves itself, and says no more."""
+
+
+class NodeStage(StrEnum):
+    """The life of a node: bought and not in Slurm yet, without a job, with one, under notice, given back or lost."""
+
+    BOOTING = "booting"
+    IDLE = "idle"
+    BUSY = "busy"
+    EVICTED = "evicted"
+    GONE = "gone"
+
+
+class JobStage(StrEnum):
+    """The life of a job. It may wait again: its node was lost, and it was queued again."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class ToldEvent(NamedTuple):
+    """An event as a manager told it."""
+
+    seq: int
+    at_us: int
+    kind: str
+    facts: Mapping[str, Fact]
+
+    def text(self, name: str) -> str:
+        """Return a fact as text; empty if it was not told."""
+        fact = self.facts.get(name)
+        return "" if fact is None else str(fact)
+
+    def number(self, name: str) -> float | None:
+        """Return a fact that is a number and not below 0; None if it was not told."""
+        fact = self.facts.get(name)
+        is_number = isinstance(fact, int | float) and not isinstance(fact, bool)
+        return float(fact) if is_number and fact >= 0 else None  # type: ignore[arg-type,operator]
+
+
+class JobMark(NamedTuple):
+    """A moment in the life of a job, by the kind of its event."""
+
+    at_us: int
+    kind: str
+
+
+class Refusal(NamedTuple):
+    """A cloud's refusal to sell a node, and its reason."""
+
+    at_us: int
+    pool: str
+    cloud: str
+    why: str
+
+
+@dataclass(slots=True)
+class ToldNode:
+    """A node: when it was bought and for what, when it joined Slurm, and how it ended."""
+
+    name: str
+    pool: str
+    bought_us: int
+    why: str
+    ready_us: int | None = None
+    evicted_us: int | None = None
+    gone_us: int | None = None
+    gone_why: str | None = None
+    stage: NodeStage = NodeStage.BOOTING
+
+
+@dataclass(slots=True)
+class ToldJob:
+    """A job. safe_us: the work up to then is kept; lost_s: work that had to be done again, so far."""
+
+    job: str
+    name: str
+    pools: str
+    seen_us: int
+    pause_s: float | None = None
+    stage: JobStage = JobStage.WAITING
+    nodes: tuple[str, ...] = ()
+    started_us: int | None = None
+    safe_us: int | None = None
+    ended_us: int | None = None
+    end: str | None = None
+    checkpoints: int = 0
+    requeues: int = 0
+    lost_s: float = 0.0
+    lost_last_s: float = 0.0
+    marks: deque[JobMark] = field(default_factory=lambda: deque(maxlen=MOST_MARKS))
+
+
+@dataclass(slots=True)
+class LengthTally:
+    """Lengths of time counted by upper bounds, as Prometheus does."""
+
+    bounds: tuple[float, ...]
+    counts: list[int] = field(default_factory=list)
+    total_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = [0] * (len(self.bounds) + 1)
+
+    def add(self, length_s: float) -> None:
+        """Count a length."""
+        self.counts[sum(length_s > bound for bound in self.bounds)] += 1
+        self.total_s += length_s
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Return how many are at most each bound, the last one without bound."""
+        return [*zip([*map(str, self.bounds), "+Inf"], map(float, accumulate(self.counts)), strict=True)]
+
+
+class ClusterPast:
+    """All that is known of a cluster up to the event `seq`."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.nodes: dict[str, ToldNode] = {}
+        self.jobs: dict[str, ToldJob] = {}
+        self.refusals: deque[Refusal] = deque(maxlen=MOST_REFUSALS)
+        self.checkpoints: Counter[tuple[str, str]] = Counter()
+        self.restores: Counter[str] = Counter()
+        self.orphans = 0
+        self.lost_s = 0.0
+        self.checkpoint_s, self.boot_s = LengthTally(CHECKPOINT_S), LengthTally(BOOT_S)
+        self._over: dict[str, deque[str]] = {"nodes": deque(), "jobs": deque()}
+        self._acts: dict[str, Callable[[ToldEvent], None]] = {
+            "node_bought": self._bought,
+            "node_refused": self._refused,
+            "node_made": self._made,
+            "node_ready": self._ready,
+            "node_drain": self._drained,
+            "node_lost": self._gone,
+            "node_released": self._gone,
+            "eviction_confirmed": self._gone,
+            "node_destroy": self._destroyed,
+            "job_seen": self._seen,
+            "job_started": self._started,
+            "job_requeued": self._requeued,
+            "job_ended": self._ended,
+            "job_restored": self._restored,
+            "restore_failed": self._not_restored,
+            **dict.fromkeys(CHECKPOINTS, self._checkpointed),
+        }
+
+    def add(self, events: Iterable[ToldEvent]) -> None:
+        """Take in the next events."""
+        for event in events:
+            self.seq = event.seq
+            act = self._acts.get(event.kind)
+            if act is not None:
+                act(event)
+
+    def there(self) -> Iterator[ToldNode]:
+        """Yield the nodes that are not gone."""
+        return (node for node in self.nodes.values() if node.stage is not NodeStage.GONE)
+
+    def _node(self, event: ToldEvent) -> ToldNode | None:
+        return self.nodes.get(event.text("node"))
+
+    def _bought(self, event: ToldEvent) -> None:
+        name = event.text("node")
+        self.nodes[name] = ToldNode(name, pool_of(name), event.at_us, event.text("why"))
+
+    def _refused(self, event: ToldEvent) -> None:
+        self.refusals.append(Refusal(event.at_us, event.text("pool"), event.text("cloud"), event.text("why")))
+
+    def _made(self, event: ToldEvent) -> None:
+        node = self._node(event)
+        if node is None:
+            self._bought(event)
+        elif node.stage is NodeStage.GONE:
+            node.stage, node.ready_us, node.gone_us, node.gone_why = NodeStage.BOOTING, None, None, None
+
+    def _ready(self, event: ToldEvent) -> None:
+        node = self._node(event)
+        if node is not None and node.ready_us is None:
+            node.ready_us = event.at_us
+            if node.stage is NodeStage.BOOTING:
+                node.stage = NodeStage.IDLE
+            self.boot_s.add(max(event.at_us - node.bought_us, 0) / SECOND_US)
+
+    def _drained(self, event: ToldEvent) -> None:
+        node = self._node(event)
+        if node is not None and event.text("why") == "evicted":
+            node.stage, node.evicted_us = NodeStage.EVICTED, event.at_us
+            for job in self._running_on(node.name):
+                job.marks.append(JobMark(event.at_us, event.kind))
+
+    def _gone(self, event: ToldEvent) -> None:
+        node = self._node(event)
+        if node is not None and node.stage is not NodeStage.GONE:
+            node.stage, node.gone_us, node.gone_why = NodeStage.GONE, event.at_us, event.text("why")
+            self._forget("nodes", self.nodes, node.name)
+
+    def _destroyed(self, event: ToldEvent) -> None:
+        self.orphans += event.text("why") == NO_INSTANCE
+        self._gone(event)
+
+    def _seen(self, event: ToldEvent) -> None:
+        job = ToldJob(
+            event.text("job"), event.text("name"), event.text("pools"), event.at_us, event.number("pause_s") or None
+        )
+        self.jobs.setdefault(job.job, job)
+
+    def _started(self, event: ToldEvent) -> None:
+        job = self._job(event)
+        if job.stage is JobStage.RUNNING:
+            self._set_back(job, event)
+        job.stage, job.started_us, job.safe_us = JobStage.RUNNING, event.at_us, event.at_us
+        job.nodes = tuple(event.text("node").split(","))
+        self._set_stage(job.nodes, NodeStage.IDLE, NodeStage.BUSY)
+
+    def _requeued(self, event: ToldEvent) -> None:
+        job = self._job(event)
+        if job.stage is JobStage.RUNNING:
+            self._set_back(job, event)
+        self._leave(job)
+        job.stage = JobStage.WAITING
+
+    def _ended(self, event: ToldEvent) -> None:
+        job = self._job(event)
+        if job.stage is not JobStage.ENDED:
+            self._leave(job)
+            job.stage, job.ended_us, job.end = JobStage.ENDED, event.at_us, event.text("state")
+            self._forget("jobs", self.jobs, job.job)
+
+    def _checkpointed(self, event: ToldEvent) -> None:
+        job, why, result = self._job(event), event.text("why"), CHECKPOINTS[event.kind]
+        self.checkpoints[why if why in WHYS else OTHER, result] += 1
+        if result != "failed":
+            job.safe_us, job.checkpoints = event.at_us, job.checkpoints + 1
+        if (pause_s := event.number("pause_s")) is not None and result == "written":
+            self.checkpoint_s.add(pause_s)
+
+    def _restored(self, event: ToldEvent) -> None:
+        """The work lost is told exactly here; what was reckoned when the job was queued again is put right."""
+        job = self._job(event)
+        self.restores["restored"] += 1
+        if (lost_s := event.number("lost_s")) is not None:
+            self._lose(job, lost_s - job.lost_last_s)
+            job.lost_last_s = lost_s
+
+    def _not_restored(self, event: ToldEvent) -> None:
+        self._job(event)
+        self.restores["failed"] += 1
+
+    def _job(self, event: ToldEvent) -> ToldJob:
+        """Return the job of an event, with the event among its marks."""
+        name = event.text("job")
+        if name not in self.jobs:
+            self.jobs[name] = ToldJob(name, "", "", event.at_us)
+        self.jobs[name].marks.append(JobMark(event.at_us, event.kind))
+        return self.jobs[name]
+
+    def _running_on(self, node: str) -> Iterator[ToldJob]:
+        return (job for job in self.jobs.values() if job.stage is JobStage.RUNNING and node in job.nodes)
+
+    def _set_back(self, job: ToldJob, event: ToldEvent) -> None:
+        lost_s = event.number("lost_s")
+        if lost_s is None:
+            lost_s = max(event.at_us - (job.safe_us or event.at_us), 0) / SECOND_US
+        job.requeues, job.lost_last_s = job.requeues + 1, lost_s
+        self._lose(job, lost_s)
+
+    def _lose(self, job: ToldJob, lost_s: float) -> None:
+        job.lost_s, self.lost_s = job.lost_s + lost_s, self.lost_s + lost_s
+
+    def _leave(self, job: ToldJob) -> None:
+        self._set_stage(job.nodes, NodeStage.BUSY, NodeStage.IDLE)
+        job.nodes = ()
+
+    def _set_stage(self, nodes: Iterable[str], old: NodeStage, new: NodeStage) -> None:
+        for name in nodes:
+            node = self.nodes.get(name)
+            if node is not None and node.stage is old:
+                node.stage = new
+
+    def _forget(self, what: str, kept: dict[str, ToldNode] | dict[str, ToldJob], name: str) -> None:
+        """Forget the oldest of those that are over, if they are too many."""
+        over = self._over[what]
+        over.append(name)
+        if len(over) > MOST_GONE:
+            first = over.popleft()
+            if first not in over and kept[first].stage in _OVER:
+                del kept[first]
+
+
+_OVER = (NodeStage.GONE, JobStage.ENDED)
+
+
+def node_steps(
+    nodes: Iterable[ToldNode], pools: Iterable[str], begin_us: int, end_us: int, points: int
+) -> tuple[list[int], dict[str, list[int]]]:
+    """Return moments from begin to end, and how many nodes of each pool there are at each; the paper's figure 6.
+
+    The moments lie evenly, so that a picture is as large however much has happened.
+    """
+    step_us = max((end_us - begin_us) // points, 1)
+    moments = [*range(begin_us, end_us, step_us), end_us]
+    changes: dict[str, list[int]] = {pool: [0] * (len(moments) + 1) for pool in pools}
+    for node in nodes:
+        first = bisect_left(moments, node.bought_us)
+        last = len(moments) if node.gone_us is None else bisect_right(moments, node.gone_us)
+        if node.pool in changes and first < last:
+            changes[node.pool][first] += 1
+            changes[node.pool][last] -= 1
+    return moments, {pool: [*accumulate(one[:-1])] for pool, one in changes.items()}

@@ -1,0 +1,1 @@
+"""Clusters and what their managers told, in PostgreSQL."""

@@ -1,0 +1,1 @@
+"""Bodies and answers about clusters, and advice on checkpoints."""

@@ -1,0 +1,291 @@
+"""The commands `venue plan`, `venue plans`, `venue outcome` and `venue reliability`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import uuid4
+
+import typer
+
+from app.commands import options
+from app.commands.evaluation import each
+from app.commands.fitting import Column, print_fitting
+from app.commands.options import on_service
+from app.commands.output import STDERR, STDOUT, print_json
+from app.commands.pricefiles import time_of
+from app.domain.inputs import InputError, parse_duration
+from app.domain.times import SECOND_US, to_datetime
+from tenure_client import TenureClient, json_of
+from tenure_client.forms.plans import PlanAnswer, PlannedJobAnswer, VenueRecordAnswer
+
+_MOST_BYTES = 1_000_000
+_WORDS = {"id", "on_type", "deadline", "name", "zone", "flavor", "cloud"}
+_WHOLE = {"memory_mib"}
+
+JobFiles = Annotated[list[Path], typer.Argument(metavar="JOBS...", help="Jobs: CSV or JSON with work_s and deadline.")]
+Venues = Annotated[list[str], typer.Option("--venues", metavar="NAME,...", help="Venues whose pools may run them.")]
+Clouds = Annotated[
+    list[str], typer.Option("--clouds", metavar="CLOUD:FLAVOR[:PRICE],...", help="Own clouds, price per core and hour.")
+]
+Rates = Annotated[Path | None, typer.Option(metavar="FILE", help="Machines with a provider's rate: CSV or JSON.")]
+Probability = Annotated[float, typer.Option(help="Each first machine lives at least this probably.")]
+Deadline = Annotated[str | None, typer.Option(metavar="TIME", help="Of jobs that have none.")]
+Checkpoint = Annotated[str | None, typer.Option(metavar="WRITE,READ", help="Times of a checkpoint, like 60s,45s.")]
+Launch = Annotated[str, typer.Option(metavar="TIME", help="How long a machine takes to begin.")]
+Most = Annotated[int | None, typer.Option("--most-per-pool", min=1, help="The most jobs that begin in one pool.")]
+Share = Annotated[float, typer.Option("--zone-share", help="The largest share of jobs that begin in one zone.")]
+Risk = Annotated[float | None, typer.Option("--zone-risk", help="The largest probability of a loss in a zone.")]
+Budget = Annotated[float | None, typer.Option(help="The largest expected cost of all jobs.")]
+At = Annotated[str | None, typer.Option(metavar="TIME", show_default="now", help="Plan as of this time.")]
+PlanId = Annotated[str | None, typer.Option("--id", show_default="a new one", help="The plan's name: safe to repeat.")]
+Plan = Annotated[str, typer.Argument(metavar="PLAN", help="The plan.")]
+Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's id in the plan.")]
+Cost = Annotated[float, typer.Option(min=0, help="What was paid for it.")]
+Ended = Annotated[str | None, typer.Option(metavar="TIME", help="When it was done; left out: it failed.")]
+Lost = Annotated[int, typer.Option(min=0, help="Machines that it lost.")]
+OnDemand = Annotated[bool, typer.Option("--on-demand", help="It used a machine on demand.")]
+VenueName = Annotated[str, typer.Argument(metavar="NAME", help="The venue.")]
+
+_COLUMNS = (
+    Column("job", 9),
+    Column("where", 9),
+    Column("bid", 8, is_number=True),
+    Column("checkpoint", 5, is_number=True),
+    Column("leave for on-demand at", 7),
+    Column("cost", 8, is_number=True),
+    Column("50 %", 6, is_number=True),
+    Column("95 %", 6, is_number=True),
+    Column("on demand", 5, is_number=True),
+    Column("in time", 6, is_number=True),
+    Column("all spot", 4, is_number=True),
+)
+_RECORD_COLUMNS = (
+    Column("pool", 9),
+    Column("jobs", 8, is_number=True),
+    Column("promised", 8, is_number=True),
+    Column("lived", 8, is_number=True),
+    Column("interval", 6),
+    Column("said", 5, is_number=True),
+    Column("paid", 5, is_number=True),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    example = "tenure venue plan jobs.csv --venues aws-east --deadline 2026-01-02T18:00:00Z --checkpoint 60s,45s"
+    app.command("plan", epilog=f"Example: {example}")(on_service(plan))
+    app.command("plans", epilog="Example: tenure venue plans --json")(on_service(list_plans))
+    example = "tenure venue outcome nightly-1 render --cost 0.42 --ended 2026-01-02T12:00:00Z"
+    app.command("outcome", epilog=f"Example: {example}")(on_service(outcome))
+    app.command("reliability", epilog="Example: tenure venue reliability aws-east")(on_service(reliability))
+
+
+def plan(
+    client: TenureClient,
+    jobs: JobFiles,
+    *,
+    venues: Venues = [],  # noqa: B006 - Typer copies it
+    clouds: Clouds = [],  # noqa: B006 - as above
+    rates: Rates = None,
+    deadline: Deadline = None,
+    probability: Probability = 0.95,
+    checkpoint: Checkpoint = None,
+    launch: Launch = "0s",
+    most_per_pool: Most = None,
+    zone_share: Share = 0.6,
+    zone_risk: Risk = None,
+    budget: Budget = None,
+    at: At = None,
+    id_: PlanId = None,
+    as_json: options.Json = False,
+) -> None:
+    """Plan jobs: for each the pool, the bid, the checkpoints, the latest moment to go on demand. Nothing is bought."""
+    at_us = time_of(at, "--at")
+    answer = client.make_plan(
+        id_ or f"plan-{uuid4().hex[:12]}",
+        _with_deadline([job for path in jobs for job in _entries(path, "jobs")], deadline),
+        venues=each(venues, str),
+        clouds=[_cloud(text) for text in each(clouds, str)],
+        rates=None if rates is None else _entries(rates, "rates"),
+        probability=probability,
+        checkpoint=None if checkpoint is None else _checkpoint(checkpoint),
+        launch_s=parse_duration(launch) / SECOND_US,
+        most_per_pool=most_per_pool,
+        zone_share=zone_share,
+        zone_risk=zone_risk,
+        budget=budget,
+        at=None if at_us is None else to_datetime(at_us),
+    )
+    if as_json:
+        print_json(json_of(answer))
+    else:
+        _print(answer)
+
+
+def list_plans(client: TenureClient, *, as_json: options.Json = False) -> None:
+    """List plans, the newest first."""
+    found = [*client.plans()]
+    if as_json:
+        print_json({"plans": [json_of(one) for one in found]})
+        return
+    columns = [Column("plan", 9), Column("as of", 7), Column("jobs", 5, is_number=True)]
+    rows = [
+        [one.id, f"{one.as_of:%Y-%m-%d %H:%M}", one.job_count, f"{one.expected_cost:.4g}", _number(one.on_demand_cost)]
+        for one in found
+    ]
+    more = [Column("cost", 6, is_number=True), Column("on demand", 4, is_number=True)]
+    print_fitting(STDOUT, [*columns, *more], rows)
+
+
+def outcome(
+    client: TenureClient,
+    plan: Plan,
+    job: Job,
+    *,
+    cost: Cost,
+    ended: Ended = None,
+    lost: Lost = 0,
+    on_demand: OnDemand = False,
+    as_json: options.Json = False,
+) -> None:
+    """Tell what came of a plan's job, so that later plans are calibrated and reliability is shown."""
+    ended_us = time_of(ended, "--ended")
+    ended_at = None if ended_us is None else to_datetime(ended_us)
+    answer = client.tell_outcome(plan, job, cost, ended_at=ended_at, lost=lost, on_demand=on_demand)
+    if as_json:
+        print_json(json_of(answer))
+    else:
+        STDOUT.print(f"{plan}, {job}: said {answer.said_cost:.4g}, paid {answer.cost:.4g}", highlight=False)
+
+
+def reliability(client: TenureClient, name: VenueName, *, as_json: options.Json = False) -> None:
+    """Show how true plans were for the jobs that began in a venue: promised against happened, said against paid."""
+    answer = client.venue_reliability(name)
+    if as_json:
+        print_json(json_of(answer))
+        return
+    rows = [_record_row(one) for one in [answer.all, *answer.pools]] if answer.all.count else []
+    print_fitting(STDOUT, _RECORD_COLUMNS, rows, f"{name}, first machines and costs of {answer.all.count} jobs")
+
+
+def _entries(path: Path, name: str) -> list[dict[str, Any]]:
+    """Return the objects of a JSON list (or of an object that holds one), or the rows of a CSV with a header."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise InputError(f"{path}: holds more than {_MOST_BYTES} bytes")
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not a text file") from error
+    if text.lstrip().startswith(("[", "{")):
+        return _of_json(path, text, name)
+    rows = csv.DictReader(io.StringIO(text))
+    found = [_of_row(path, number, row) for number, row in enumerate(rows, 2)]
+    if not found:
+        raise InputError(f"{path}: holds no {name}")
+    return found
+
+
+def _of_json(path: Path, text: str, name: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: is no JSON: {error}") from error
+    found = found.get(name) if isinstance(found, dict) else found
+    if not isinstance(found, list) or not found or not all(isinstance(one, dict) for one in found):
+        raise InputError(f"{path}: expected a list of {name}, each an object")
+    return found
+
+
+def _of_row(path: Path, number: int, row: dict[Any, Any]) -> dict[str, Any]:
+    if None in row or None in row.values():
+        raise InputError(f"{path}, line {number}: has not as many values as the header")
+    try:
+        return {name: _value(name, text) for name, text in row.items() if text != ""}
+    except ValueError:
+        raise InputError(f"{path}, line {number}: a value is no number") from None
+
+
+def _value(name: str, text: str) -> str | float | int:
+    if name in _WORDS:
+        return text
+    return int(text) if name in _WHOLE else float(text)
+
+
+def _with_deadline(jobs: list[dict[str, Any]], deadline: str | None) -> list[dict[str, Any]]:
+    """Return the jobs with ids and, where they have neither deadline nor value, the one that was given."""
+    at_us = time_of(deadline, "--deadline")
+    given = {} if at_us is None else {"deadline": to_datetime(at_us).isoformat()}
+    return [{"id": f"job-{number}", **({} if "value" in job else given), **job} for number, job in enumerate(jobs, 1)]
+
+
+def _cloud(text: str) -> dict[str, Any]:
+    cloud, _, rest = text.partition(":")
+    flavor, _, price = rest.partition(":")
+    try:
+        return {"cloud": cloud, "flavor": flavor, "price_per_core_hour": float(price or 0)}
+    except ValueError:
+        raise InputError(f"--clouds {text!r} is no CLOUD:FLAVOR or CLOUD:FLAVOR:PRICE") from None
+
+
+def _checkpoint(text: str) -> dict[str, float]:
+    write, _, read = text.partition(",")
+    if not read:
+        raise InputError(f"--checkpoint {text!r} is no WRITE,READ like 60s,45s")
+    return {"write_s": parse_duration(write) / SECOND_US, "read_s": parse_duration(read) / SECOND_US}
+
+
+def _print(answer: PlanAnswer) -> None:
+    title = f"{answer.id}, as of {answer.as_of:%Y-%m-%d %H:%M}, {answer.currency or 'costs'}"
+    print_fitting(STDOUT, _COLUMNS, [_row(job) for job in answer.jobs], title)
+    cost = (
+        ""
+        if answer.cost is None
+        else f"; half of the replays cost up to {answer.cost.p50:.4g}, 95 % {answer.cost.p95:.4g}"
+    )
+    fixed = "" if answer.on_demand_cost is None else f"; on demand {answer.on_demand_cost:.4g}"
+    STDOUT.print(f"all jobs: {answer.expected_cost:.4g}{cost}{fixed}", highlight=False)
+    for venue in answer.venues:
+        if venue.is_stale:
+            when = f"{venue.as_of:%Y-%m-%d %H:%M}"
+            STDERR.print(f"{venue.name}: its newest price is of {when}, more than 25 hours old", highlight=False)
+    if answer.left_out_count:
+        STDERR.print(f"{answer.left_out_count} pools were left out", highlight=False)
+
+
+def _row(job: PlannedJobAnswer) -> list[object]:
+    way, fixed = job.ways[0] if job.ways else None, job.on_demand
+    where = {"not_at_all": "not at all"}.get(job.runs, "on demand")
+    if way is not None:
+        where = " ".join(word for word in (way.zone or way.place, way.instance_type) if word)
+    leave = fixed.leave_at if fixed is not None and way is not None else None
+    every = way.checkpoint_every_s if way is not None else None
+    return [
+        job.id,
+        where,
+        _number(way.bid if way is not None else None),
+        "-" if every is None else f"{every / 3600:.1f} h",
+        "-" if leave is None else f"{leave:%Y-%m-%d %H:%M}",
+        _number(job.expected_cost),
+        _number(None if job.cost is None else job.cost.p50),
+        _number(None if job.cost is None else job.cost.p95),
+        _number(None if fixed is None else fixed.cost),
+        _number(job.in_time, 3),
+        _number(job.all_spot, 3),
+    ]
+
+
+def _record_row(one: VenueRecordAnswer) -> list[object]:
+    pool = "all" if one.zone is None else f"{one.zone} {one.instance_type}"
+    interval = f"{one.lived_low:.3f} to {one.lived_high:.3f}"
+    costs = f"{one.said_cost:.4g}", f"{one.paid_cost:.4g}"
+    return [pool, one.count, _number(one.promised, 3), _number(one.lived, 3), interval, *costs]
+
+
+def _number(value: float | None, digits: int = 4) -> str:
+    return "-" if value is None else f"{value:.{digits}g}"

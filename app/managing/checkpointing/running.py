@@ -1,0 +1,247 @@
+"""Runs a job's program so that it can be checkpointed, and goes on from its last checkpoint after its machine was lost.
+
+A restore that is refused is told, its checkpoint is not tried again, and the one before it is taken, down to the
+program's beginning. After three refusals without a success between them the job is held: a person has to look.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from app.managing.checkpointing.drivers import (
+    DRIVERS,
+    CheckpointDriver,
+    RestoreRefused,
+    StartedProgram,
+    lacking_flags,
+)
+from app.managing.checkpointing.folders import BrokenImage, Busy, JobFolder, Manifest
+from app.managing.checkpointing.processes import began_at, heeds, is_stopped, kill_tree, memory_of
+from app.managing.programs import ProgramFailed, run
+
+MOST_REFUSALS = 3
+BEAT_S = 2.0
+_LOOK_S = 0.2
+_EARLY_S = 10.0
+"""A program that dies so soon of a fault, after it was restored, was not restored well."""
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS)
+_DONE, _AGAIN, _REFUSALS, _OUTPUT = "done", "again", "refusals", "output"
+_HELD_S = 60.0
+_WRITER_ENDS_S = 30.0
+
+
+class TwoPrograms(Exception):
+    """A job runs a second program under `tenure-job`."""
+
+
+class JobRun:
+    """One run of a job on a machine."""
+
+    def __init__(self, folder: JobFolder, driver: CheckpointDriver, command: Sequence[str]) -> None:
+        self._folder, self._driver, self._command = folder, driver, list(command)
+        self._restart = os.environ.get("SLURM_RESTART_COUNT", "0")
+        self._program, self._from, self._began_s = 0, 0, 0.0
+        self._is_ending = False
+
+    def run(self) -> int:
+        """Run the program to its end; return its exit code."""
+        self._folder.prepare()
+        if (ended := self._ended_before()) is not None:
+            return ended
+        self._open()
+        signal.signal(signal.SIGTERM, lambda *_: self._end())
+        while True:
+            status = self._attend(self._begin())
+            if self._folder.noted(_AGAIN) is not None:
+                self._folder.unnote(_AGAIN)
+            elif not (self._is_badly_restored(status) or self._was_hurt(status)):
+                return self._close(status)
+
+    def _ended_before(self) -> int | None:
+        """Return the exit code of a program that had ended before its machine was lost; it is not run again."""
+        done = self._folder.noted(_DONE)
+        if done is None:
+            return None
+        restart, _, code = done.partition(" ")
+        if restart == self._restart:
+            raise TwoPrograms("a job runs one program under tenure-job; put both into one script")
+        return int(code)
+
+    def _open(self) -> None:
+        """Clear what an earlier run left unfinished, and remember where the output began at the very first run."""
+        for generation in self._folder.unpublished():
+            self._folder.drop(generation)
+            self._folder.tell(
+                "checkpoint_failed",
+                generation=generation,
+                why="abandoned",
+                error="the machine went before it was published",
+            )
+        self._folder.unnote(_AGAIN)
+        if self._folder.noted(_OUTPUT) is None:
+            sys.stdout.flush()
+            path = Path("/proc/self/fd/1").readlink()
+            size = path.stat().st_size if path.is_file() else 0
+            self._folder.note(_OUTPUT, f"{size} {path}")
+        if why := self._driver.missing():
+            if self._folder.published():
+                self._hold(f"there are checkpoints that cannot be restored here: {why}")
+            sys.stderr.write(f"tenure-job: without checkpoints: {why}\n")
+            self._folder.tell("checkpoints_impossible", error=why)
+            self._driver = DRIVERS["none"]
+
+    def _begin(self) -> StartedProgram:
+        """Bring the program back from its newest good checkpoint, or start it."""
+        before = self._folder.running()
+        for generation in self._folder.published():
+            self._hold_if_hopeless()
+            try:
+                started, manifest = self._restored(generation)
+            except (RestoreRefused, BrokenImage, OSError) as error:
+                self._refused(generation, str(error))
+                continue
+            lost_s = 0.0 if manifest.is_stopped else max(float(before.get("at", 0.0)) - manifest.at, 0.0)
+            self._folder.tell("job_restored", generation=generation, node=_node(), lost_s=round(lost_s, 3))
+            self._from = generation
+            return started
+        self._hold_if_hopeless()
+        self._to_its_beginning()
+        if self._restart != "0" or before:
+            self._folder.tell("job_from_start", node=_node())
+        self._from = 0
+        return self._driver.start(self._command, self._folder.path)
+
+    def _restored(self, generation: int) -> tuple[StartedProgram, Manifest]:
+        manifest = self._folder.checked(generation)
+        if manifest.driver != self._driver.name:
+            raise BrokenImage(f"it was taken by the driver {manifest.driver}, and {self._driver.name} runs here")
+        if lacking := lacking_flags(manifest.flags):
+            raise BrokenImage(f"this processor lacks {' '.join(lacking[:5])}")
+        for name, size in manifest.outputs.items():
+            if not Path(name).exists() or Path(name).stat().st_size < size:
+                raise BrokenImage(f"{name} has less in it than when the checkpoint was taken")
+        for name, size in manifest.outputs.items():
+            os.truncate(name, size)
+        return self._driver.restore(self._folder.images(generation), self._command, self._folder.path), manifest
+
+    def _refused(self, generation: int, why: str) -> None:
+        self._folder.refuse(generation, why)
+        self._folder.note(_REFUSALS, str(self._refusals() + 1))
+        self._folder.tell("restore_failed", generation=generation, node=_node(), error=why)
+        sys.stderr.write(f"tenure-job: checkpoint {generation} cannot be restored: {why}\n")
+
+    def _refusals(self) -> int:
+        return int(self._folder.noted(_REFUSALS) or 0)
+
+    def _hold_if_hopeless(self) -> None:
+        """Hold the job after too many refusals. A release begins a new count."""
+        if self._refusals() >= MOST_REFUSALS:
+            self._folder.note(_REFUSALS, "0")
+            self._hold(f"{MOST_REFUSALS} checkpoints in a row could not be restored")
+
+    def _hold(self, why: str) -> NoReturn:
+        """Hold the job, and wait until Slurm ends this run."""
+        self._folder.tell("job_held", node=_node(), error=why)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with suppress(ProgramFailed):
+            run(["scontrol", "requeuehold", self._folder.job], {"SLURM_CONF": os.environ.get("SLURM_CONF", "")})
+            time.sleep(_HELD_S)
+        raise RestoreRefused(f"{why}, and the job could not be held")
+
+    def _to_its_beginning(self) -> None:
+        """Cut off what an earlier run wrote, so that no line is there twice."""
+        size, _, path = (self._folder.noted(_OUTPUT) or "0 ").partition(" ")
+        if path and Path(path).is_file() and Path(path).stat().st_size > int(size):
+            os.truncate(path, int(size))
+
+    def _attend(self, started: StartedProgram) -> int:
+        """Wait for the end of the program, and say how it does meanwhile; return its status."""
+        self._program, self._began_s = started.program, time.monotonic()
+        beaten_s = 0.0
+        while True:
+            child, status = os.waitpid(started.child, os.WNOHANG)
+            if child:
+                return status
+            if time.monotonic() - beaten_s > BEAT_S:
+                beaten_s = time.monotonic()
+                self._beat()
+            if self._from and time.monotonic() - self._began_s > _EARLY_S and self._folder.noted(_REFUSALS):
+                self._folder.unnote(_REFUSALS)
+            time.sleep(_LOOK_S)
+
+    def _beat(self) -> None:
+        array = os.environ.get("SLURM_ARRAY_JOB_ID")
+        task = f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID')}" if array else self._folder.job
+        self._folder.beat(
+            {
+                "at": time.time(),
+                "queued_as": task,
+                "node": _node(),
+                "restart": self._restart,
+                "driver": self._driver.name,
+                "program": self._program,
+                "program_began_at": began_at(self._program),
+                "is_stopped": is_stopped(self._program),
+                "memory_bytes": memory_of(self._program),
+                "ran_s": time.monotonic() - self._began_s,
+                "restored_from": self._from,
+            }
+        )
+
+    def _is_badly_restored(self, status: int) -> bool:
+        is_early = time.monotonic() - self._began_s < _EARLY_S
+        fault = os.waitstatus_to_exitcode(status)
+        if not (self._from and is_early and -fault in _FAULTS):
+            return False
+        self._refused(self._from, f"restored, it died of signal {-fault} at once")
+        return True
+
+    def _was_hurt(self, status: int) -> bool:
+        """Return True if it died of a checkpoint whose writer was killed; it goes on from the one before then."""
+        if os.waitstatus_to_exitcode(status) >= 0 or not self._folder.unpublished():
+            return False
+        deadline_s = time.monotonic() + _WRITER_ENDS_S
+        while time.monotonic() < deadline_s:
+            try:
+                with self._folder.locked():
+                    return self._has_cleared()
+            except Busy:
+                time.sleep(_LOOK_S)
+        return False
+
+    def _has_cleared(self) -> bool:
+        """Remove unfinished checkpoints; return True if one of them can have hurt the program."""
+        found = self._folder.unpublished()
+        is_hurt = any(not self._driver.is_left_whole(self._folder.images(one)) for one in found)
+        for generation in found:
+            self._folder.drop(generation)
+            error = "its writer was killed, and the program died of it" if is_hurt else "its writer was killed"
+            self._folder.tell("checkpoint_failed", generation=generation, why="abandoned", error=error)
+        return is_hurt
+
+    def _end(self) -> None:
+        """Pass the wish to end on. The first process of a namespace hears none that it has no handler for."""
+        self._is_ending = True
+        if heeds(self._program, signal.SIGTERM):
+            with suppress(ProcessLookupError):
+                os.kill(self._program, signal.SIGTERM)
+        else:
+            kill_tree(self._program)
+
+    def _close(self, status: int) -> int:
+        code = os.waitstatus_to_exitcode(status)
+        code = 128 - code if code < 0 else code
+        if not self._is_ending and code != 128 + signal.SIGKILL:
+            self._folder.note(_DONE, f"{self._restart} {code}")  # else its node goes, and it is to run again elsewhere
+        return code
+
+
+def _node() -> str:
+    return os.environ.get("SLURMD_NODENAME", "")

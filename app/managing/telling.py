@@ -1,0 +1,74 @@
+"""Tells of what Slurm did by itself: nodes that joined it, jobs that came, started, were queued again and ended.
+
+What was told before a restart is read from the record, so nothing is told twice, and what ended meanwhile is told late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from app.clusters.rules.deciding import NodeState
+from app.clusters.rules.saving import saving_of
+from app.managing.events import Events
+from app.managing.slurm import QueuedJob, Slurm
+
+_RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED")
+
+
+@dataclass(slots=True)
+class _ToldOfJob:
+    """The nodes on which a job was last told to run; empty: it waits."""
+
+    nodes: str = ""
+
+
+class Telling:
+    """Compares each look at a cluster's Slurm with the one before."""
+
+    def __init__(self, slurm: Slurm, events: Events) -> None:
+        self._slurm, self._events = slurm, events
+        self._ready: set[str] = set()
+        self._jobs: dict[str, _ToldOfJob] = {}
+        for event in events.newest():
+            self._recall(event)
+
+    def _recall(self, event: Mapping[str, object]) -> None:
+        kind, job = event.get("kind"), str(event.get("job"))
+        if kind == "node_ready":
+            self._ready.add(str(event.get("node")))
+        elif kind in {"job_seen", "job_requeued"}:
+            self._jobs[job] = _ToldOfJob()
+        elif kind == "job_started":
+            self._jobs[job] = _ToldOfJob(str(event.get("node")))
+        elif kind == "job_ended":
+            self._jobs.pop(job, None)
+
+    def look(self, nodes: Mapping[str, tuple[NodeState, bool]], jobs: Iterable[QueuedJob]) -> None:
+        """Tell of what has changed."""
+        joined = {name for name, (state, _) in nodes.items() if state is not NodeState.BAD}
+        for node in sorted(joined - self._ready):
+            self._events.write("node_ready", node=node)
+        self._ready = joined | (self._ready & nodes.keys())
+        there = {job.job_id: job for job in jobs}
+        for job in there.values():
+            self._tell_of(job)
+        for name in sorted(self._jobs.keys() - there.keys()):
+            self._events.write("job_ended", job=name, state=self._slurm.end_of(name))
+            del self._jobs[name]
+
+    def _tell_of(self, job: QueuedJob) -> None:
+        if job.job_id not in self._jobs:
+            saving = saving_of(job.comment)
+            facts = {} if saving is None else {"pause_s": saving.pause_s}
+            self._events.write("job_seen", job=job.job_id, name=job.name, pools=",".join(job.pools), **facts)
+            self._jobs[job.job_id] = _ToldOfJob()
+        told = self._jobs[job.job_id]
+        if job.state == "RUNNING" and job.nodes and job.nodes != told.nodes:
+            if told.nodes:
+                self._events.write("job_requeued", job=job.job_id)
+            told.nodes = job.nodes
+            self._events.write("job_started", job=job.job_id, node=job.nodes)
+        elif told.nodes and job.state not in _RUNNING:
+            told.nodes = ""
+            self._events.write("job_requeued", job=job.job_id)

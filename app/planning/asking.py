@@ -1,0 +1,67 @@
+"""Requests for plans: jobs, the places where they could run, and what holds for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.venues.rules.assign import PlanLimits
+from app.venues.rules.moldable import Parallelism
+from app.venues.rules.planned import CheckpointTimes
+
+
+@dataclass(frozen=True, slots=True)
+class AskedJob:
+    """A job. Its speed and memory are those of a machine type, or told; without either any machine does."""
+
+    id: str
+    work_us: int
+    on_type: str | None
+    compute_units: float | None
+    memory_gib: float | None
+    deadline_us: int | None
+    value: float | None
+    penalty: float
+    parallelism: Parallelism | None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCloud:
+    """A cloud of this service: instances of a flavor, at a price for each core and hour."""
+
+    cloud: str
+    flavor: str
+    price_per_core_hour: float
+    compute_units: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRate:
+    """Machines of which a provider tells the share that it takes back in 30 days, and no prices that move."""
+
+    name: str
+    zone: str
+    price: float
+    on_demand_price: float | None
+    lost_in_a_month: float
+    compute_units: float | None
+    memory_gib: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """A request for a plan. `body` is the request as it is compared with a repeated one; `cap` holds for each pool."""
+
+    id: str
+    jobs: Sequence[AskedJob]
+    venues: Sequence[str]
+    clouds: Sequence[AskedCloud]
+    rates: Sequence[AskedRate]
+    probability: float
+    checkpoint: CheckpointTimes | None
+    launch_us: int
+    limits: PlanLimits
+    cap: int | None
+    at_us: int | None
+    body: Mapping[str, Any]

@@ -1,0 +1,185 @@
+"""The places where a plan's jobs could run: pools of venues, flavors of clouds, and machines with a provider's rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, isnan, nan
+
+import numpy as np
+
+from app.admission.quote import Quotes, quotes_of_now
+from app.domain.errors import FlavorNotFound, PlanInvalid, TableNotFound
+from app.domain.times import DAY_US
+from app.forecasts.table_reads import TableReads
+from app.planning.asking import AskedCloud, AskedRate, PlanRequest
+from app.scheduling.scheduler import Scheduler
+from app.scheduling.slots import outlooks_beside, slots_of
+from app.venues.reads import WINDOW_US, StoredPool, VenueHistory, VenueReads
+from app.venues.rules.bounds import FIRST_EFFECT
+from app.venues.rules.history import PoolName
+from app.venues.rules.observed import ObservedPools
+from app.venues.rules.planned import PlanPool, PoolCurve, SurvivalSource, curve_of_rate
+from app.venues.rules.quotes import CONFIDENCE, LEAST_HISTORY_US
+from app.venues.rules.types import MachineType
+
+MOST_POOLS = 2_000
+_FIRST_US, _LONGEST_US, _POINTS, _OBSERVED_POINTS = 60_000_000, 90 * DAY_US, 64, 24
+_MIB_PER_GIB = 1024.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A pool with its names: the venue, the cloud or the name of the rate in `place`; the type or flavor in `kind`."""
+
+    pool: PlanPool
+    place: str
+    zone: str
+    kind: str
+    product: str | None = None
+    is_stale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A place that the plan does not use, and why."""
+
+    place: str
+    pool: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeenVenue:
+    """A venue as of its newest price."""
+
+    name: str
+    as_of_us: int
+    is_stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPlaces:
+    """All places of a request, those that were left out, the venues, machine types by name, and the currency."""
+
+    places: list[Place]
+    left_out: list[LeftOut]
+    venues: list[SeenVenue]
+    types: dict[str, MachineType]
+    currency: str | None
+
+
+class PlanPlaces:
+    """Finds places. `now_us` is the server's clock."""
+
+    def __init__(self, venues: VenueReads, scheduler: Scheduler, tables: TableReads) -> None:
+        self._venues, self._scheduler, self._tables = venues, scheduler, tables
+
+    async def find(self, request: PlanRequest, at_us: int) -> KnownPlaces:
+        """Return the places of a request. Raises PlanInvalid, and what is raised where one does not exist."""
+        found = KnownPlaces([], [], [], {}, None)
+        for name in request.venues:
+            found = _with_venue(found, await self._venues.history(name, at_us), request)
+        found.places.extend([await self._cloud(one, request.cap) for one in request.clouds])
+        found.places.extend(_rate(one, request.cap) for one in request.rates)
+        if not found.places:
+            raise PlanInvalid("none of the places has a pool whose price and machine type are known")
+        return found
+
+    async def _cloud(self, asked: AskedCloud, cap: int | None) -> Place:
+        """Return the instances of a flavor: their survival is the cloud's forecast, for its room now."""
+        table = await self._tables.newest(asked.cloud)
+        if table is None:
+            raise TableNotFound(f"no quantile table of cloud {asked.cloud!r} was published yet")
+        cloud, now_us = await self._scheduler.present(asked.cloud)
+        if asked.flavor not in cloud.flavors:
+            raise FlavorNotFound(f"cloud {asked.cloud!r} has no flavor {asked.flavor!r}")
+        slots = (await slots_of(cloud, [asked.flavor]))[asked.flavor]
+        quotes = await outlooks_beside(cloud, [asked.flavor], quotes_of_now(table, cloud, [asked.flavor], now_us))
+        flavor = cloud.flavors[asked.flavor]
+        memory_gib = flavor.resources.memory_mib / _MIB_PER_GIB if flavor.resources.memory_mib else inf
+        pool = PlanPool(
+            f"cloud {asked.cloud}",
+            MachineType(inf if asked.compute_units is None else asked.compute_units, memory_gib, nan),
+            SurvivalSource.QUANTILE_TABLE,
+            steady=asked.price_per_core_hour * flavor.resources.cores,
+            curve=_curve(quotes, asked.flavor, slots),
+            cap=slots if cap is None else min(cap, slots),
+        )
+        return Place(pool, asked.cloud, "", asked.flavor)
+
+
+def _curve(quotes: Quotes, flavor: str, slots: int) -> PoolCurve:
+    """Return the share of instances alive by time; what is not certified counts as evicted."""
+    times_us = np.geomspace(_FIRST_US, _LONGEST_US, _POINTS).astype(np.int64)
+    told = [quotes.probability(flavor, slots, int(us)) for us in times_us]
+    alive = np.array([0.0 if one is None else 1.0 - one for one in told])
+    known = int((alive > 0.0).sum())
+    middle_us = int(times_us[max(known - 1, 0) // 2])
+    bound, windows = quotes.bound(flavor, slots, middle_us, CONFIDENCE), quotes.windows(flavor, slots, middle_us)
+    at_least = None if bound is None else 1.0 - bound
+    return PoolCurve(times_us, np.minimum.accumulate(alive), windows or 0.0, at_least)
+
+
+def _rate(asked: AskedRate, cap: int | None) -> Place:
+    machine = MachineType(
+        inf if asked.compute_units is None else asked.compute_units,
+        inf if asked.memory_gib is None else asked.memory_gib,
+        nan if asked.on_demand_price is None else asked.on_demand_price,
+    )
+    curve = curve_of_rate(asked.lost_in_a_month)
+    group = f"{asked.name} {asked.zone}"
+    pool = PlanPool(group, machine, SurvivalSource.PROVIDER_RATE, steady=asked.price, curve=curve, cap=cap)
+    return Place(pool, asked.name, asked.zone, asked.name)
+
+
+def _with_venue(found: KnownPlaces, history: VenueHistory, request: PlanRequest) -> KnownPlaces:
+    venue = history.venue
+    if found.currency not in (None, venue.currency):
+        raise PlanInvalid(f"venue {venue.name!r} has prices in {venue.currency}, and another in {found.currency}")
+    left_out, places = [*found.left_out], [*found.places]
+    for pool in history.pools:
+        made = _pool(pool, history, request.cap) if len(places) < MOST_POOLS else "too_many"
+        if isinstance(made, PlanPool):
+            words = pool.name.zone, pool.name.instance_type, pool.name.product
+            places.append(Place(made, venue.name, *words, history.is_stale))
+        else:
+            left_out.append(LeftOut(venue.name, f"{pool.name.zone} {pool.name.instance_type}", made))
+    seen = [*found.venues, SeenVenue(venue.name, history.as_of_us, history.is_stale)]
+    return KnownPlaces(places, left_out, seen, found.types | dict(history.types), venue.currency)
+
+
+def _pool(pool: StoredPool, history: VenueHistory, cap: int | None) -> PlanPool | str:
+    """Return a pool, or the reason for which it is left out."""
+    machine, steps = history.types.get(pool.name.instance_type), history.prices.pools.get(pool.name)
+    group = f"{history.venue.name} {pool.name.zone}"
+    past = None if steps is None else steps.between(history.as_of_us - WINDOW_US, history.as_of_us + 1)
+    if machine is None:
+        return "type_unknown"
+    if past is None or not len(past.price) or isnan(past.price[-1]):
+        return "price_unknown"
+    if history.observed is not None:
+        return _observed(group, machine, float(past.price[-1]), history.observed, pool.name, cap) or "no_evidence"
+    if past.end_us - int(past.at_us[0]) < LEAST_HISTORY_US:
+        return "history_too_short"
+    return PlanPool(group, machine, SurvivalSource.PRICE_CROSSING, past, cap=cap)
+
+
+def _observed(
+    group: str, machine: MachineType, price: float, observed: ObservedPools, name: PoolName, cap: int | None
+) -> PlanPool | None:
+    """Return a pool whose machines end for lack of capacity, at its price now; None without any evidence."""
+    times_us = np.geomspace(_FIRST_US, _LONGEST_US, _OBSERVED_POINTS).astype(np.int64)
+    told = [observed.survival(name, int(us), FIRST_EFFECT, CONFIDENCE) for us in times_us]
+    known = [one for one in told if one is not None]
+    if len(known) < len(told):
+        return None
+    middle = known[len(known) // 2]
+    alive = np.minimum.accumulate(np.array([one.share for one in known]))
+    curve = PoolCurve(times_us, alive, middle.windows, middle.at_least)
+    return PlanPool(group, machine, SurvivalSource(middle.source.value), steady=price, curve=curve, cap=cap)
+
+
+def pools_of(places: Sequence[Place]) -> list[PlanPool]:
+    """Return the pools of places."""
+    return [place.pool for place in places]

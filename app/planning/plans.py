@@ -1,0 +1,221 @@
+"""Plans: made once for an id, kept as they were told, stepped as they were advised, and judged by their outcomes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from app.domain.errors import (
+    DeadlinePassed,
+    OutcomeConflict,
+    PlanConflict,
+    PlanInfeasible,
+    PlanInvalid,
+    PlannedJobNotFound,
+    PlanNotFound,
+)
+from app.domain.paging import Page
+from app.domain.times import from_rfc3339, time_text
+from app.planning.asking import AskedJob, PlanRequest
+from app.planning.places import KnownPlaces, PlanPlaces, pools_of
+from app.planning.store.plans import NewOutcome, PlanStore, StoredOutcome, StoredPlan
+from app.planning.telling import Content, plan_content, policy_of
+from app.platform.telemetry.metrics import PLANNED_JOBS
+from app.venues.reads import WINDOW_US
+from app.venues.rules.calibrate import RunningRatio
+from app.venues.rules.jobsteps import JobMove, JobMoveKind, advised_move
+from app.venues.rules.planmaking import (
+    BudgetImpossible,
+    DeadlineImpossible,
+    MadePlan,
+    PlanQuestion,
+    make_plan,
+)
+from app.venues.rules.planned import PlanJob
+
+MOST_OUTCOMES = 10_000
+"""Reliability is judged by so many of the newest outcomes."""
+
+__all__ = ["Plans", "StoredOutcome", "StoredPlan"]
+
+
+class JobStanding(NamedTuple):
+    """The standing of a job on no machine: the time, the share of its work that is saved, the ways it could take."""
+
+    at_us: int
+    saved: float
+    available: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeTold:
+    """A job's outcome: when it ended (None: it did not), its cost, machines lost, and if it used one on demand."""
+
+    job: str
+    ended_us: int | None
+    cost: float
+    lost: int
+    on_demand: bool
+    body: Mapping[str, Any]
+
+
+class Plans:
+    """Makes and keeps plans. One is made at a time. `now_us` is the server's clock."""
+
+    def __init__(self, store: PlanStore, places: PlanPlaces, now_us: Callable[[], int]) -> None:
+        self._store, self._places, self.now_us = store, places, now_us
+        self._turn = asyncio.Lock()
+
+    async def make(self, request: PlanRequest) -> StoredPlan:
+        """Return the plan of a request's id, which is made if there is none.
+
+        Raises PlanConflict, DeadlinePassed, PlanInvalid, PlanInfeasible, and what the places raise.
+        """
+        if (known := await self._matching(request)) is not None:
+            return known
+        async with self._turn:
+            if (known := await self._matching(request)) is not None:
+                return known
+            content = await self._made(request)
+        await self._store.write(request.id, request.body, content)
+        PLANNED_JOBS.inc(len(request.jobs))
+        plan = await self._matching(request)
+        assert plan is not None
+        return plan
+
+    async def _matching(self, request: PlanRequest) -> StoredPlan | None:
+        found = await self._store.matching(request.id, request.body)
+        if found is None:
+            return None
+        if not found[1]:
+            raise PlanConflict(f"plan {request.id!r} was made for another request; choose another id")
+        return found[0]
+
+    async def _made(self, request: PlanRequest) -> dict[str, Any]:
+        at_us = self.now_us() if request.at_us is None else request.at_us
+        _check_deadlines(request, at_us)
+        if request.at_us is not None and request.clouds:
+            raise PlanInvalid("clouds are known as of now alone: leave out `at`, or the clouds")
+        known = await self._places.find(request, at_us)
+        question = PlanQuestion(
+            [_plan_job(one, known, request) for one in request.jobs],
+            request.limits,
+            request.launch_us,
+            at_us,
+            WINDOW_US,
+        )
+        made = await asyncio.to_thread(_feasible, question, known)
+        ratios = {one.name: await self._ratio(one.name) for one in known.venues}
+        return await asyncio.to_thread(plan_content, request, at_us, known, made, ratios)
+
+    async def _ratio(self, venue: str) -> float:
+        """Return what was paid over what was said of the jobs that began in a venue."""
+        ratio = RunningRatio()
+        for one in await self._store.of_venue(venue, MOST_OUTCOMES):
+            ratio.note(one.outcome["cost"], one.said_cost)
+        return ratio.value
+
+    async def show(self, id_: str) -> StoredPlan:
+        """Return a plan. Raises PlanNotFound."""
+        plan = await self._store.get(id_)
+        if plan is None:
+            raise PlanNotFound(f"there is no plan {id_!r}")
+        return plan
+
+    async def list(self, marker: int | None, limit: int) -> Page[StoredPlan]:
+        """Return plans, the newest first."""
+        found = await self._store.page(marker, limit + 1)
+        return Page(found[:limit], str(found[limit - 1].number) if len(found) > limit else None)
+
+    async def outcomes(self, id_: str) -> Sequence[StoredOutcome]:
+        """Return what was told of a plan's jobs. Raises PlanNotFound."""
+        await self.show(id_)
+        return await self._store.of_plan(id_)
+
+    async def next_move(self, id_: str, job: str, step: JobStanding) -> JobMove:
+        """Return what a job that is on no machine does now: the rule that was replayed for its plan.
+
+        Raises PlanNotFound, PlannedJobNotFound, PlanInvalid if it has no deadline or no such way.
+        """
+        content = _job_of(await self.show(id_), job)
+        if content["deadline"] is None or content["on_demand"] is None:
+            raise PlanInvalid(f"job {job!r} has no deadline: it is launched once, and nothing follows")
+        policy = policy_of(content)
+        if any(way >= len(policy.ways) for way in step.available):
+            raise PlanInvalid(f"job {job!r} has the ways 0 to {len(policy.ways) - 1}" if policy.ways else "no ways")
+        left_us = from_rfc3339(content["deadline"]) - step.at_us
+        if left_us <= 0:
+            return JobMove(JobMoveKind.ON_DEMAND, -1, 0.0, 1.0)
+        return advised_move(policy, left_us, step.saved, [at in step.available for at in range(len(policy.ways))])
+
+    async def tell(self, id_: str, told: OutcomeTold) -> StoredOutcome:
+        """Keep what came of a job. Raises PlanNotFound, PlannedJobNotFound, OutcomeConflict."""
+        job = _job_of(await self.show(id_), told.job)
+        venue, zone, kind = next(
+            (
+                (way["place"], way["zone"], way["instance_type"])
+                for way in job["ways"][:1]
+                if way["product"] is not None
+            ),
+            (None, None, None),
+        )
+        new = NewOutcome(id_, told.job, venue, zone, kind, job["survival"], job["expected_cost"], told.body)
+        stored, is_same = await self._store.tell(new)
+        if not is_same:
+            raise OutcomeConflict(f"another outcome was told of job {told.job!r} of plan {id_!r}")
+        return stored
+
+    async def of_venue(self, venue: str) -> Sequence[StoredOutcome]:
+        """Return the newest outcomes of jobs that began in a venue."""
+        return await self._store.of_venue(venue, MOST_OUTCOMES)
+
+
+def _feasible(question: PlanQuestion, known: KnownPlaces) -> MadePlan:
+    try:
+        return make_plan(question, pools_of(known.places))
+    except DeadlineImpossible as error:
+        if error.earliest_us is None:
+            raise PlanInfeasible(f"no machine on demand is known that could run job {error.job!r}") from error
+        earliest = time_text(error.earliest_us)
+        raise PlanInfeasible(f"job {error.job!r}: the earliest deadline that on-demand meets is {earliest}") from error
+    except BudgetImpossible as error:
+        raise PlanInfeasible(f"the cheapest plan found costs {error.least:.6g}, more than the budget") from error
+
+
+def _check_deadlines(request: PlanRequest, at_us: int) -> None:
+    for job in request.jobs:
+        if job.deadline_us is not None and job.deadline_us <= at_us:
+            raise DeadlinePassed(f"the deadline of job {job.id!r} is not after {time_text(at_us)}")
+
+
+def _plan_job(asked: AskedJob, known: KnownPlaces, request: PlanRequest) -> PlanJob:
+    if asked.on_type is not None and asked.on_type not in known.types:
+        raise PlanInvalid(f"job {asked.id!r}: no venue of the plan tells the machine type {asked.on_type!r}")
+    machine = known.types.get(asked.on_type) if asked.on_type is not None else None
+    units = asked.compute_units if machine is None else machine.compute_units
+    memory_gib = asked.memory_gib
+    if memory_gib is None:
+        memory_gib = 0.0 if machine is None else machine.memory_gib
+    if asked.parallelism is not None and not units:
+        raise PlanInvalid(f"job {asked.id!r}: parallelism needs `on_type` or `compute_units`")
+    return PlanJob(
+        asked.id,
+        asked.work_us,
+        units or 0.0,
+        memory_gib,
+        asked.deadline_us,
+        request.probability,
+        asked.value,
+        asked.penalty,
+        asked.parallelism,
+        request.checkpoint,
+    )
+
+
+def _job_of(plan: StoredPlan, job: str) -> Content:
+    found: Content | None = next((one for one in plan.content["jobs"] if one["id"] == job), None)
+    if found is None:
+        raise PlannedJobNotFound(f"plan {plan.id!r} has no job {job!r}")
+    return found

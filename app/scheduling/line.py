@@ -1,0 +1,63 @@
+"""The line of submissions that wait for one cloud's log.
+
+A long submission, such as a batch of a thousand operations, would keep whoever comes after it waiting for as long as
+it takes. So short and long ones take turns, and a long one goes back to the end when it has had its time. Steps that
+bring their times keep their place, because a cloud's time does not run backwards.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from app.scheduling.submissions import Submission
+
+MOST_SHORT = 32
+"""A submission with more steps to decide is long."""
+
+
+class WaitingLine:
+    """Submissions in the order in which they are taken. `count`: the number of their steps that are undecided."""
+
+    def __init__(self) -> None:
+        self._short: deque[Submission] = deque()
+        self._long: deque[Submission] = deque()
+        self._is_long_next = False
+        self.count = 0
+
+    def __bool__(self) -> bool:
+        """Return True if somebody waits."""
+        return bool(self._short or self._long)
+
+    def add(self, one: Submission) -> None:
+        """Put a submission at the end."""
+        (self._long if _gives_way(one) else self._short).append(one)
+        self.count += one.left
+
+    def add_first(self, submissions: Sequence[Submission]) -> None:
+        """Put submissions at the head, in their order."""
+        self._short.extendleft(reversed(submissions))
+        self.count += sum(one.left for one in submissions)
+
+    def put_back(self, submissions: Iterable[Submission]) -> None:
+        """Put those that have had their time back: long ones at the end, others at the head."""
+        rest = [*submissions]
+        for one in filter(_gives_way, rest):
+            self.add(one)
+        self.add_first([one for one in rest if not _gives_way(one)])
+
+    def take(self, most: int) -> list[Submission]:
+        """Take the next submissions, all short or all long, until they have so many steps or none of these waits."""
+        line = (self._long or self._short) if self._is_long_next else (self._short or self._long)
+        self._is_long_next = line is self._short
+        taken: list[Submission] = []
+        count = 0
+        while line and count < most:
+            taken.append(line.popleft())
+            count += taken[-1].left
+        self.count -= count
+        return taken
+
+
+def _gives_way(one: Submission) -> bool:
+    return one.left > MOST_SHORT and one.steps[0].at_us is None
