@@ -53,7 +53,7 @@ _DueKey = tuple[str, int, Wish]
 
 
 @dataclass(slots=True)
-class _Link:
+class _Contact:
     """The failures in a row of the requests to a peer, and until when none is sent again."""
 
     failures: int = 0
@@ -80,7 +80,7 @@ class JobKeeper:
     ) -> None:
         self._clouds, self._states, self._locks = clouds, states, locks
         self._peers, self._asker, self._now_us = peers, asker, now_us
-        self._links: dict[str, _Link] = {}
+        self._contacts: dict[str, _Contact] = {}
         self._runs: dict[tuple[int, str, int], float] = {}
 
     async def keep_jobs(self) -> int:
@@ -150,11 +150,11 @@ class JobKeeper:
     ) -> Heard | None:
         """Send one message, and return the word of the answer; None if it is to be sent again."""
         away, job = sent.record.away, sent.record.asked.job
-        link = self._links.setdefault(sent.peer, _Link())
-        why_not = _why_not(peer, link) if sent.wish is Wish.OFFER else None
+        contact = self._contacts.setdefault(sent.peer, _Contact())
+        why_not = _why_not(peer, contact) if sent.wish is Wish.OFFER else None
         if why_not is not None:
             return Heard(job, sent.peer, away.attempt, None, why_not)
-        if peer is None or link.rests:
+        if peer is None or contact.rests:
             return None
         url = f"{peer.url}/v1/clouds/{peer.cloud}/offers/{job}/{away.attempt}"
         url += "/award" if sent.wish is Wish.AWARD else ""
@@ -162,11 +162,11 @@ class JobKeeper:
             reply = await self._asker.ask(Inquiry(peer.name, _METHODS[sent.wish], url, peer.secret, body))
             word = _word_of(reply)
         except NoAnswer as error:
-            link.failed()
+            contact.failed()
             OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "no_answer").inc()
             logger.warning("peer %s does not answer: %s", sent.peer, error)
             return None
-        link.failures = 0
+        contact.failures = 0
         OFFERS.labels(cloud_name, sent.peer, sent.wish.value, word.value).inc()
         return Heard(job, sent.peer, away.attempt, word)
 
@@ -193,12 +193,12 @@ def _body(cloud: Cloud, sent: DueMessage) -> Mapping[str, object] | None:
     return body if asked.eviction_probability is None else body | {"eviction_probability": asked.eviction_probability}
 
 
-def _why_not(peer: Peer | None, link: _Link) -> str | None:
+def _why_not(peer: Peer | None, contact: _Contact) -> str | None:
     if peer is None:
         return _NO_PEER
     if peer.paused_because is not None:
         return _PAUSED
-    return _BREAKER if link.is_broken else None
+    return _BREAKER if contact.is_broken else None
 
 
 def _word_of(reply: Reply) -> Word:

@@ -211,11 +211,12 @@ async def open_services(
                 background(table_signals=lambda: cache.follow(listen(database)), table_looks=cache.keep_looking),
                 background(estimate_looks=truths.keep),
             ):
-                webhooks = webhook_keeper(settings, database)
-                page_watch = PageWatch(clouds, Pulses(database), heads, watch)
+                webhooks, page_watch = (
+                    webhook_keeper(settings, database),
+                    PageWatch(clouds, Pulses(database), heads, watch),
+                )
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
-                prices = VenuePriceStore(database)
-                seen = ObservationStore(database)
+                prices, seen = VenuePriceStore(database), ObservationStore(database)
                 venues = (
                     VenueReads(VenueStores(prices, FeedStore(database), seen, VenueModels(database)), clock.now_us),
                     VenueKeeper(prices, seen, clock.now_us),
