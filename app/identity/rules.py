@@ -60,9 +60,7 @@ def lasts_s(described: Mapping[str, Any], now: datetime) -> float:
 
 
 def _role(described: Mapping[str, Any], place: str, trust: Trust) -> str:
-    """Return the highest role that counts. A credential whose rules name what it may do elsewhere has none here."""
-    if described.get("application_credential", {}).get("access_rules"):
-        return NO_ROLE
+    """Return the highest role that counts."""
     if place == SYSTEM or place in trust.admin_projects:
         counting = {**trust.roles, "admin": Role.ADMIN}
     elif place in trust.projects:

@@ -456,4 +456,4 @@ def test_the_cost_of_a_cluster_is_the_same_to_the_cent_everywhere(service: Proce
         assert re.search(rf"{pool} +{len(times[pool])} .* {cost} ", shown), pool
     assert f"Cost {whole} on demand {on_demand}" in text
     assert f"in all {whole}, on demand {on_demand}" in shown
-    assert f" {whole} {on_demand} " in words(page(service, "/clusters"))
+    assert f" {whole} {on_demand}" in words(page(service, "/clusters"))

@@ -216,6 +216,7 @@ def test_refusals_change_nothing(shop: httpx2.Client, monkeypatch: pytest.Monkey
     check(shop.post("/v1/clusters/nowhere/events", json={"events": []}), errors.ClusterNotFound)
     there = {"pools": [{**POOLS[0], "cloud": "none"}]}
     check(shop.put("/v1/clusters/bad", json=there), errors.CloudNotFound)
+    put(shop, "only")
     monkeypatch.setattr("app.clusters.keeping.MOST_CLUSTERS", 1)
     check(shop.put("/v1/clusters/bad", json={"pools": POOLS}), errors.TooManyClusters)
     monkeypatch.undo()

@@ -288,7 +288,10 @@ _FIELD_ERRORS: dict[str, type[RequestError]] = {
 def answer(scope: Scope, error: Exception) -> Response:
     """Return the answer that tells of an error (docs/errors.md)."""
     entries = entries_of(scope["state"]["request_id"], error)
-    return respond(ErrorsAnswer(errors=entries), entries[0].status, _headers(error))
+    told = respond(ErrorsAnswer(errors=entries), entries[0].status, _headers(error))
+    if isinstance(error, Unauthenticated) and scope["app"].state.keystone_url is not None:
+        told.headers["WWW-Authenticate"] += f', Keystone uri="{scope["app"].state.keystone_url}"'
+    return told
 
 
 def raw_answer(error: Exception) -> bytes:

@@ -14,7 +14,6 @@ from app.platform.http.errors import (
     PathUnknown,
     RateExceeded,
     RequestInvalid,
-    Unauthenticated,
     answer,
 )
 
@@ -27,10 +26,7 @@ def install_handlers(app: FastAPI) -> None:
 
 
 async def _answer_known(request: Request, error: Exception) -> Response:
-    refusal = answer(request.scope, error)
-    if isinstance(error, Unauthenticated) and request.app.state.keystone_url is not None:
-        refusal.headers["WWW-Authenticate"] += f', Keystone uri="{request.app.state.keystone_url}"'
-    return refusal
+    return answer(request.scope, error)
 
 
 async def _answer_routing(request: Request, error: Exception) -> Response:
