@@ -211,16 +211,10 @@ async def open_services(
                 background(table_signals=lambda: cache.follow(listen(database)), table_looks=cache.keep_looking),
                 background(estimate_looks=truths.keep),
             ):
-                webhooks, page_watch = (
-                    webhook_keeper(settings, database),
-                    PageWatch(clouds, Pulses(database), heads, watch),
-                )
+                webhooks = webhook_keeper(settings, database)
+                page_watch = PageWatch(clouds, Pulses(database), heads, watch)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
-                prices, seen = VenuePriceStore(database), ObservationStore(database)
-                venues = (
-                    VenueReads(VenueStores(prices, FeedStore(database), seen, VenueModels(database)), clock.now_us),
-                    VenueKeeper(prices, seen, clock.now_us),
-                )
+                venues = _venues(database, clock)
                 plans = Plans(PlanStore(database), PlanPlaces(venues[0], scheduler, reads[1]), clock.now_us)
                 foreseeing, costs = Foreseeing(scheduler, reads[1]), ClusterCosts(clouds, log, scheduler)
                 clusters = ClusterKeeper(ClusterStore(database), clouds, clock.now_us), foreseeing, costs
@@ -230,6 +224,13 @@ async def open_services(
                     yield Services(clock, scheduler, health, explaining, *reads, *others, *federation)
         finally:
             await scheduler.close()
+
+
+def _venues(database: Database, clock: ServerClock) -> tuple[VenueReads, VenueKeeper]:
+    """Return the use cases of venues."""
+    prices, seen = VenuePriceStore(database), ObservationStore(database)
+    stores = VenueStores(prices, FeedStore(database), seen, VenueModels(database))
+    return VenueReads(stores, clock.now_us), VenueKeeper(prices, seen, clock.now_us)
 
 
 def _federation(
