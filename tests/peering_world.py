@@ -14,8 +14,8 @@ from itertools import count, pairwise
 from random import Random
 from typing import Any, NamedTuple
 
-from app.domain.jobs import AwayEnd, Word
-from app.engine.jobs.attempts import AttemptKey, LeaseTerms, Wish
+from app.domain.jobs import AttemptKey, AwayEnd, Word
+from app.engine.jobs.attempts import LeaseTerms, Wish
 from app.engine.jobs.hostside import AttemptHeld, ForeignAdmitted, ForeignEnded, HostEvent, HostSide
 from app.engine.jobs.originside import AwayState, JobAway, OriginEvent
 

@@ -75,6 +75,14 @@ class HandoverNotFound(NotFound):
     """No eviction of that instance was ever decided in the cloud."""
 
 
+class PeerNotFound(NotFound):
+    """No peer of that name."""
+
+
+class OfferNotFound(NotFound):
+    """No such attempt was offered by the peer whose token is shown."""
+
+
 class JobNotFound(NotFound):
     """No job of that id was submitted to the cloud."""
 
@@ -97,6 +105,14 @@ class FlavorExists(Conflict):
 
 class InstanceConflict(Conflict):
     """The instance id was used before with another body."""
+
+
+class PeerExists(Conflict):
+    """A peer of that name exists, or there are as many as may be."""
+
+
+class OfferConflict(Conflict):
+    """The attempt was offered before with another body."""
 
 
 class JobConflict(Conflict):
@@ -281,6 +297,14 @@ class PolicyInvalid(Invalid):
 
 class MarkerInvalid(Invalid):
     """The paging marker does not name an item of this list."""
+
+
+class PeerRefused(Invalid):
+    """Nothing may be sent to that URL of a peer."""
+
+
+class ClockExternal(Invalid):
+    """Jobs of other clouds need clouds on the system clock: leases end by real time."""
 
 
 class WebhookRefused(Invalid):

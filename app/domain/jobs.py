@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 MOST_JOB_INSTANCES = 256
 """The number of instances that a job may have."""
@@ -26,6 +27,14 @@ class OnPreempted(StrEnum):
     def again(self) -> bool:
         """True if the job is offered again."""
         return self is OnPreempted.OFFER_AGAIN
+
+
+class AttemptKey(NamedTuple):
+    """One attempt: the name of the origin as its host knows it, the job, and the number of the attempt."""
+
+    origin: str
+    job: str
+    attempt: int
 
 
 class Word(StrEnum):

@@ -1,36 +1,211 @@
-"""The worker's part in jobs: it tells which have ended."""
+"""The worker's part in jobs: the messages to peers, what follows from their answers, and what the clock ends.
+
+One worker at a time speaks for a cloud, because it holds the cloud's lock. Whatever it sends is in the log before: a
+worker that takes over sends the same again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
 
 from app.domain.events import Event, Recorded
+from app.domain.jobs import Word
+from app.domain.times import seconds
+from app.domain.values import Clock
 from app.engine.cloud import Cloud
+from app.engine.jobs.attempts import Wish
+from app.federation.rules.awayside import DueMessage, Heard, decide_away, wishes
+from app.federation.rules.foreignside import decide_due
 from app.federation.rules.homeside import decide_completed
+from app.federation.rules.peers import Peer
+from app.federation.store import PeerStore
+from app.platform.database.lockids import federation_lock
+from app.platform.database.locks import Locks
 from app.platform.each import for_each_cloud
+from app.platform.outbound.asking import Asker, Inquiry, Reply
+from app.platform.outbound.connection import NoAnswer
+from app.platform.telemetry.metrics import OFFERS
 from app.scheduling.appending import States
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import LogAccess
 
+logger = logging.getLogger(__name__)
+
+_METHODS = {Wish.OFFER: "PUT", Wish.AWARD: "PUT", Wish.CANCEL: "DELETE"}
+_AT_ONCE = 64
+_OK = frozenset({200, 201})
+_LONGEST_PAUSE_S = 30.0
+_BROKEN_AFTER = 5
+_ROUNDS = 3
+"""Messages about one attempt in one turn: its offer and its award follow each other at once."""
+_POLL_S = 2.0
+"""The time between two questions for an attempt that runs."""
+_NO_PEER = "no_peer"
+_PAUSED = "peer_paused"
+_BREAKER = "breaker_open"
+
+
+_DueKey = tuple[str, int, Wish]
+
+
+@dataclass(slots=True)
+class _Contact:
+    """The failures in a row of the requests to a peer, and until when none is sent again."""
+
+    failures: int = 0
+    not_before_s: float = 0.0
+
+    def failed(self) -> None:
+        self.failures += 1
+        self.not_before_s = monotonic() + min(_LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
+
+    @property
+    def rests(self) -> bool:
+        return monotonic() < self.not_before_s
+
+    @property
+    def is_broken(self) -> bool:
+        return self.rests and self.failures >= _BROKEN_AFTER
+
 
 class JobKeeper:
-    """Appends the ends of jobs to the logs of all clouds. `now_us` is the server's clock, in microseconds."""
+    """Keeps the jobs of all clouds going. `now_us` is the server's clock, in microseconds."""
 
-    def __init__(self, clouds: Clouds, states: States, now_us: Callable[[], int]) -> None:
-        self._clouds, self._states, self._now_us = clouds, states, now_us
+    def __init__(
+        self, clouds: Clouds, states: States, locks: Locks, peers: PeerStore, asker: Asker, now_us: Callable[[], int]
+    ) -> None:
+        self._clouds, self._states, self._locks = clouds, states, locks
+        self._peers, self._asker, self._now_us = peers, asker, now_us
+        self._contacts: dict[str, _Contact] = {}
+        self._runs: dict[tuple[int, str, int], float] = {}
 
-    async def tell_ends(self) -> int:
-        """Tell of every job that ran here that nothing of it runs any more; return how many events were written."""
-        return await for_each_cloud((await self._clouds.list()).values(), self._tell)
+    async def keep_jobs(self) -> int:
+        """Take one turn for each cloud: send what is due, and append what follows; return how many events that was."""
+        names = {cloud_id: name for name, cloud_id in (await self._clouds.list()).items()}
+        return await for_each_cloud(names, lambda cloud_id: self._keep(cloud_id, names[cloud_id]))
 
-    async def _tell(self, cloud_id: int) -> int:
+    async def _keep(self, cloud_id: int, name: str) -> int:
         cloud = await self._states.current(cloud_id)
-        if not decide_completed(cloud, cloud.at_us):
+        if not cloud.jobs.open and not cloud.jobs.foreign:
             return 0
-        return len(await self._append(cloud_id, decide_completed))
+        async with self._locks.held(federation_lock(cloud_id)) as hold:
+            if hold is None:
+                return 0
+            written, told = await self._append(cloud_id, ()), set[_DueKey]()
+            for _ in range(_ROUNDS):
+                cloud = await self._states.current(cloud_id)
+                due = [sent for sent in wishes(cloud) if self._is_due(cloud_id, sent) and _due_key(sent) not in told]
+                heard = await self._heard((cloud_id, name), cloud, due)
+                if not heard:
+                    break
+                told.update(map(_due_key, due))
+                written += await self._append(cloud_id, heard)
+            return written
 
-    async def _append(self, cloud_id: int, decide: Callable[[Cloud, int], Sequence[Event]]) -> Sequence[Recorded]:
-        async def decide_now(cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
-            return [cloud.apply(event) for event in decide(cloud, cloud.present_us(self._now_us()))]
+    def _is_due(self, cloud_id: int, sent: DueMessage) -> bool:
+        """Return False for an attempt that ran when it was last asked for, not long ago."""
+        key = cloud_id, sent.record.asked.job, sent.record.away.attempt
+        return sent.wish is not Wish.AWARD or monotonic() >= self._runs.get(key, 0.0)
 
-        return await self._states.appender(cloud_id).append_decided(decide_now)
+    async def _append(self, cloud_id: int, heard: Sequence[Heard]) -> int:
+        """Append what was heard and what the clock leads to; nothing is written if there is nothing."""
+
+        async def decide(cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
+            at_us = cloud.present_us(self._now_us())
+            recorded: list[Recorded] = []
+            for step in (decide_completed, decide_due):
+                recorded += [cloud.apply(event) for event in step(cloud, at_us)]
+            for event in _away(cloud, heard, at_us):
+                recorded.append(cloud.apply(event))  # before the next is decided
+            return recorded
+
+        return len(await self._states.appender(cloud_id).append_decided(decide))
+
+    async def _heard(self, where: tuple[int, str], cloud: Cloud, due: Sequence[DueMessage]) -> list[Heard]:
+        """Send what is due, and return the answers."""
+        peers = {peer.name: peer for peer in await self._peers.all()} if due else {}
+        bodies = [_body(cloud, sent) for sent in due]
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(sent: DueMessage, body: Mapping[str, object] | None) -> Heard | None:
+            async with places:
+                return await self._send(where[1], sent, body, peers.get(sent.peer))
+
+        found = await asyncio.gather(*(one(sent, body) for sent, body in zip(due, bodies, strict=True)))
+        heard = [one for one in found if one is not None]
+        for word in heard:
+            key = where[0], word.job, word.attempt
+            if word.word is Word.RUNNING:
+                self._runs[key] = monotonic() + _POLL_S
+            else:
+                self._runs.pop(key, None)
+        return heard
+
+    async def _send(
+        self, cloud_name: str, sent: DueMessage, body: Mapping[str, object] | None, peer: Peer | None
+    ) -> Heard | None:
+        """Send one message, and return the word of the answer; None if it is to be sent again."""
+        away, job = sent.record.away, sent.record.asked.job
+        contact = self._contacts.setdefault(sent.peer, _Contact())
+        why_not = _why_not(peer, contact) if sent.wish is Wish.OFFER else None
+        if why_not is not None:
+            return Heard(job, sent.peer, away.attempt, None, why_not)
+        if peer is None or contact.rests:
+            return None
+        url = f"{peer.url}/v1/clouds/{peer.cloud}/offers/{job}/{away.attempt}"
+        url += "/award" if sent.wish is Wish.AWARD else ""
+        try:
+            reply = await self._asker.ask(Inquiry(peer.name, _METHODS[sent.wish], url, peer.secret, body))
+            word = _word_of(reply)
+        except NoAnswer as error:
+            contact.failed()
+            OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "no_answer").inc()
+            logger.warning("peer %s does not answer: %s", sent.peer, error)
+            return None
+        contact.failures = 0
+        OFFERS.labels(cloud_name, sent.peer, sent.wish.value, word.value).inc()
+        return Heard(job, sent.peer, away.attempt, word)
+
+
+def _due_key(sent: DueMessage) -> _DueKey:
+    return sent.record.asked.job, sent.record.away.attempt, sent.wish
+
+
+def _away(cloud: Cloud, heard: Sequence[Heard], at_us: int) -> Iterable[Event]:
+    return decide_away(cloud, heard, at_us) if cloud.policy.clock is not Clock.EXTERNAL else ()
+
+
+def _body(cloud: Cloud, sent: DueMessage) -> Mapping[str, object] | None:
+    """Return the body of an offer: the size of its instances, never their image or what they run."""
+    if sent.wish is not Wish.OFFER:
+        return None
+    asked = sent.record.asked
+    body = {
+        **cloud.flavors[asked.flavor].resources._asdict(),
+        "count": asked.count,
+        "lifetime_s": seconds(asked.lifetime_us),
+        "hold_s": seconds(asked.hold_us),
+    }
+    return body if asked.eviction_probability is None else body | {"eviction_probability": asked.eviction_probability}
+
+
+def _why_not(peer: Peer | None, contact: _Contact) -> str | None:
+    if peer is None:
+        return _NO_PEER
+    if peer.paused_because is not None:
+        return _PAUSED
+    return _BREAKER if contact.is_broken else None
+
+
+def _word_of(reply: Reply) -> Word:
+    """Return the word of an answer. Raise NoAnswer if it holds none."""
+    try:
+        if reply.status in _OK:
+            return Word(str(reply.body.get("word")))
+    except ValueError as error:
+        raise NoAnswer("the answer holds no word on the attempt") from error
+    raise NoAnswer(f"it answered {reply.status}")

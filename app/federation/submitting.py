@@ -4,36 +4,68 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from app.domain.errors import IdNotOwn, JobConflict, JobNotFound
+from app.domain.errors import ClockExternal, IdNotOwn, JobConflict, JobNotFound, PeerNotFound
 from app.domain.events import Event, JobRequested
 from app.domain.jobs import Federate
+from app.domain.values import Clock
 from app.engine.cloud import Cloud, JobRecord
 from app.federation.rules.homeside import decide_cancel, decide_job, is_same_job
+from app.federation.store import PeerStore
 from app.scheduling.scheduler import Scheduler
+
+_TRIES_OF_EACH = 3
+"""Attempts at each peer for a job that is offered again after it was preempted."""
+
+
+class AwayTerms(NamedTuple):
+    """The times of jobs at peers: how long room is held, how late a job is taken back, how long an answer may take."""
+
+    hold_us: int
+    margin_us: int
+    answer_us: int
 
 
 class JobBoard:
     """The jobs of all clouds."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+    def __init__(self, scheduler: Scheduler, peers: PeerStore, terms: AwayTerms) -> None:
+        self._scheduler, self._peers, self._terms = scheduler, peers, terms
 
-    async def submit(self, cloud_name: str, asked: JobRequested, at_us: int | None) -> JobRecord:
-        """Decide a job. The same job submitted again is shown as it is now. Raises JobConflict for another body."""
+    async def submit(
+        self, cloud_name: str, asked: JobRequested, peers: Sequence[str] | None, at_us: int | None
+    ) -> JobRecord:
+        """Decide a job. The same job submitted again is shown as it is now. Raises JobConflict for another body.
+
+        `peers`: whom it may be offered to; None: all that are not paused, by name. Raises PeerNotFound.
+        """
+        asked = await self._with_peers(asked, peers)
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             _check_own(cloud, asked.job, asked.owner)
             earlier = cloud.jobs.by_id.get(asked.job)
+            if asked.federate is not Federate.NEVER and cloud.policy.clock is Clock.EXTERNAL:
+                raise ClockExternal("other clouds run no jobs of a cloud with an external clock")
             if earlier is None:
                 return decide_job(cloud, replace(asked, at_us=now_us))
-            if not is_same_job(asked, earlier.asked):
+            if not is_same_job(asked if peers else replace(asked, peers=earlier.asked.peers), earlier.asked):
                 raise JobConflict(f"job {asked.job!r} was submitted before with another body")
             return []
 
         starts = tuple(f"{asked.job}.{number}" for number in range(1, asked.count + 1))
         await self._scheduler.change(cloud_name, decide, at_us, () if asked.federate is Federate.ONLY else starts)
         return await self.show(cloud_name, asked.job)
+
+    async def _with_peers(self, asked: JobRequested, peers: Sequence[str] | None) -> JobRequested:
+        known = {peer.name: peer for peer in await self._peers.all()} if asked.federate is not Federate.NEVER else {}
+        unknown = [name for name in peers or () if asked.federate is not Federate.NEVER and name not in known]
+        if unknown:
+            raise PeerNotFound(f"there is no peer {unknown[0]!r}")
+        free = [name for name, peer in known.items() if peer.paused_because is None]
+        names = () if asked.federate is Federate.NEVER else tuple(peers or free)
+        tries = _TRIES_OF_EACH if asked.on_preempted.again else 1
+        return replace(asked, peers=names, attempts=tries * len(names), **self._terms._asdict())
 
     async def show(self, cloud_name: str, name: str) -> JobRecord:
         """Return a job. Raises JobNotFound."""

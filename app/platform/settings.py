@@ -113,6 +113,12 @@ class Settings(BaseSettings):
     )
     webhook_max_bytes: int = Field(262_144, ge=1024, description="Larger messages are sent without their data.")
     webhook_allow_private: bool = Field(default=False, description="Allow webhooks to private addresses.")
+    peer_allow_private: bool = Field(default=False, description="Allow peers at private addresses, and without TLS.")
+    peer_answer_s: float = Field(5.0, gt=0, le=60, description="The time for which a peer may delay its answer.")
+    hold_s: float = Field(30.0, gt=0, le=120, description="The time for which peers are to hold room for an offer.")
+    reclaim_margin_s: float = Field(
+        60.0, ge=0, description="The time after the end of a lease from which on a job is taken back from a peer."
+    )
     snapshot_every: int = Field(
         10_000, ge=1, description="The number of events after which the worker takes a new snapshot."
     )

@@ -22,7 +22,7 @@ from app.platform.http import errors as api_errors
 from app.platform.http.page_forms import NumberedPageQuery, PageQuery
 from app.platform.http.serving import Served
 from app.processes.cluster_endpoints import CLUSTER_METRICS, CLUSTERS
-from app.processes.job_endpoints import JOBS
+from app.processes.job_endpoints import JOBS, PEERS
 from app.processes.plan_endpoints import PLANS
 from app.processes.venue_endpoints import VENUES
 from app.scheduling.http import clouds, instances, nodes, owners
@@ -366,6 +366,7 @@ ENDPOINTS = (
         example={"seqs": [7]},
     ),
     *JOBS,
+    *PEERS,
     *VENUES,
     *CLUSTERS,
     *PLANS,

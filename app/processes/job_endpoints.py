@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from app.domain import errors
 from app.domain.values import Role
-from app.federation import http as jobs
-from app.federation import wire as job_wire
+from app.federation.http import jobs, offers, peers
+from app.federation.wire import jobs as job_wire
+from app.federation.wire import offers as offer_wire
+from app.federation.wire import peers as peer_wire
 from app.platform.http.page_forms import PageQuery
 from app.platform.http.serving import Served
 from app.scheduling.wire.nodes import AtQuery
@@ -35,6 +37,8 @@ JOBS = (
             errors.TooManyEvictions,
             errors.InstanceConflict,
             errors.JobConflict,
+            errors.PeerNotFound,
+            errors.ClockExternal,
         ),
         example={"id": "job-1", "flavor": "small", "count": 2, "lifetime_s": 3600},
     ),
@@ -42,4 +46,48 @@ JOBS = (
     Served(endpoints.JOB, jobs.show_job, role=Role.READER),
     Served(endpoints.ATTEMPTS, jobs.list_attempts, role=Role.READER),
     Served(endpoints.CANCEL_JOB, jobs.cancel_job, role=Role.MEMBER, query=AtQuery, errors=_CHANGE),
+)
+
+_HOSTING = (errors.LogContended, errors.Overloaded, errors.OfferNotFound, errors.FormatNotInForce, errors.ClockExternal)
+_SIZE = {"cores": 1, "memory_mib": 512, "count": 2, "lifetime_s": 3600, "hold_s": 30}
+
+PEERS = (
+    Served(
+        endpoints.OFFER_JOB,
+        offers.offer_job,
+        role=Role.PEER,
+        body=offer_wire.OfferBody,
+        errors=(*_HOSTING, errors.OfferConflict, errors.InstanceConflict),
+        example=_SIZE,
+    ),
+    Served(
+        endpoints.AWARD_JOB,
+        offers.award_job,
+        role=Role.PEER,
+        errors=(*_HOSTING, errors.InstanceConflict, errors.TooManyInstances),
+    ),
+    Served(endpoints.OFFER, offers.show_offer, role=Role.PEER),
+    Served(endpoints.WITHDRAW_OFFER, offers.withdraw_offer, role=Role.PEER, errors=_HOSTING),
+    Served(
+        endpoints.ADD_PEER,
+        peers.add_peer,
+        role=Role.ADMIN,
+        body=peer_wire.PeerBody,
+        errors=(errors.PeerExists, errors.PeerRefused),
+        example={"name": "north-b", "url": "https://tenure.example.org", "cloud": "north", "token": "tnr_..."},
+    ),
+    Served(endpoints.PEERS, peers.list_peers, role=Role.ADMIN),
+    Served(endpoints.PEER, peers.show_peer, role=Role.ADMIN),
+    Served(
+        endpoints.CHANGE_PEER,
+        peers.change_peer,
+        role=Role.ADMIN,
+        body=peer_wire.PeerChangeBody,
+        errors=(errors.PeerRefused,),
+        example={"quota": {"offers": 10}},
+    ),
+    Served(endpoints.PAUSE_PEER, peers.pause_peer, role=Role.ADMIN),
+    Served(endpoints.RESUME_PEER, peers.resume_peer, role=Role.ADMIN),
+    Served(endpoints.TEST_PEER, peers.test_peer, role=Role.ADMIN),
+    Served(endpoints.REMOVE_PEER, peers.remove_peer, role=Role.ADMIN),
 )

@@ -18,10 +18,14 @@ from app.clusters.keeping import ClusterKeeper
 from app.clusters.store.clusters import ClusterStore
 from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events.formats import LOG_FORMAT
+from app.domain.times import SECOND_US
 from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
+from app.federation.hosting import Hosting
 from app.federation.jobs import JobKeeper
-from app.federation.submitting import JobBoard
+from app.federation.peering import PeerKeeper
+from app.federation.store import PeerStore
+from app.federation.submitting import AwayTerms, JobBoard
 from app.following.courier import DeliveryLimits, DeliveryParts, Pace
 from app.following.deliveries import Deliveries
 from app.following.feed import Feed, StreamLimits
@@ -69,6 +73,7 @@ from app.platform.database.migrating import (
     upgrade,
 )
 from app.platform.database.signals import Signal, listen
+from app.platform.outbound.asking import Asker
 from app.platform.outbound.posting import Poster
 from app.platform.settings import Settings
 from app.platform.telemetry.metrics import LEFT_ALONE
@@ -101,6 +106,9 @@ __all__ = ["LOG_FORMAT", "DowngradeRefused", "ImportedPrices"]
 _POSTS_AT_ONCE = 8
 """Of one cloud."""
 _CLUSTER_PLACES = 64
+_ASKED_AT_ONCE = 4
+"""Requests to one peer under way."""
+_PEER_BYTES = 65_536
 _IMPORT_S = 600.0
 
 
@@ -206,19 +214,33 @@ async def open_services(
                 webhooks = webhook_keeper(settings, database)
                 page_watch = PageWatch(clouds, Pulses(database), heads, watch)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
-                prices = VenuePriceStore(database)
-                seen = ObservationStore(database)
-                venues = (
-                    VenueReads(VenueStores(prices, FeedStore(database), seen, VenueModels(database)), clock.now_us),
-                    VenueKeeper(prices, seen, clock.now_us),
-                )
+                venues = _venues(database, clock)
                 plans = Plans(PlanStore(database), PlanPlaces(venues[0], scheduler, reads[1]), clock.now_us)
-                clusters = ClusterKeeper(ClusterStore(database), clouds, clock.now_us), Foreseeing(scheduler, reads[1])
-                board, costs = JobBoard(scheduler), ClusterCosts(clouds, log, scheduler)
-                others = observing, tokens, feed, webhooks, page_watch, history, costs, *venues, plans, board, *clusters
-                yield Services(clock, scheduler, health, explaining, *reads, *others)
+                foreseeing, costs = Foreseeing(scheduler, reads[1]), ClusterCosts(clouds, log, scheduler)
+                clusters = ClusterKeeper(ClusterStore(database), clouds, clock.now_us), foreseeing, costs
+                others = observing, tokens, feed, webhooks, page_watch, history, *venues, plans, *clusters
+                async with asker(settings) as ask:
+                    federation = _federation(settings, PeerStore(database), scheduler, cache, ask)
+                    yield Services(clock, scheduler, health, explaining, *reads, *others, *federation)
         finally:
             await scheduler.close()
+
+
+def _venues(database: Database, clock: ServerClock) -> tuple[VenueReads, VenueKeeper]:
+    """Return the use cases of venues."""
+    prices, seen = VenuePriceStore(database), ObservationStore(database)
+    stores = VenueStores(prices, FeedStore(database), seen, VenueModels(database))
+    return VenueReads(stores, clock.now_us), VenueKeeper(prices, seen, clock.now_us)
+
+
+def _federation(
+    settings: Settings, peers: PeerStore, scheduler: Scheduler, cache: TableCache, ask: Asker
+) -> tuple[JobBoard, Hosting, PeerKeeper]:
+    """Return the use cases of jobs: of their users, of peers, and of operators."""
+    seconds = settings.hold_s, settings.reclaim_margin_s, settings.peer_answer_s
+    terms = AwayTerms(*(round(one * SECOND_US) for one in seconds))
+    keeper = PeerKeeper(peers, ask, allow_private=settings.peer_allow_private)
+    return JobBoard(scheduler, peers, terms), Hosting(scheduler, peers, cache), keeper
 
 
 def _stream_limits(settings: Settings) -> StreamLimits:
@@ -234,6 +256,16 @@ def poster(settings: Settings, clock: ServerClock) -> Poster:
         allow_private=settings.webhook_allow_private,
         at_once=_POSTS_AT_ONCE,
         now=clock.now,
+    )
+
+
+def asker(settings: Settings) -> Asker:
+    """Return the sender of requests to peers."""
+    return Asker(
+        timeout_s=settings.peer_answer_s,
+        allow_private=settings.peer_allow_private,
+        at_once=_ASKED_AT_ONCE,
+        most_bytes=_PEER_BYTES,
     )
 
 
@@ -292,7 +324,7 @@ async def open_worker(
         heads = LogHeads(database, log, pauses)
         states, newest = States(Logs(log, snapshots, heads)), NewestTables(tables)
         with forecast_executor(settings) as executor:
-            async with heads.kept_up(), poster(settings, clock) as post:
+            async with heads.kept_up(), poster(settings, clock) as post, asker(settings) as ask:
                 yield WorkerParts(
                     Forecasts(log, states, tables, runs, Locks(database), _places(settings, executor), clock.now_us),
                     Snapshotting(clouds, states, snapshots, settings.snapshot_every),
@@ -304,7 +336,7 @@ async def open_worker(
                     HealthCheck(database, clouds, log, tables, clock),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
-                    JobKeeper(clouds, states, clock.now_us),
+                    JobKeeper(clouds, states, Locks(database), PeerStore(database), ask, clock.now_us),
                     FeedWatch(FeedStore(database)),
                     VenueRefits(VenuePriceStore(database), VenueModels(database), Locks(database)),
                 )

@@ -36,7 +36,7 @@ _OVERDUE_S = 5
 _RISK_S = 30
 _LOOK_S = 10
 _ROLLUP_S = 1
-_JOBS_S = 2
+_JOBS_S = 1
 _FEEDS_S = 30
 _REFIT_S = 60
 _MOST_CALLS = 100
@@ -77,7 +77,7 @@ def regular_jobs(parts: WorkerParts) -> RegularJobs:
     jobs.add(_OVERDUE_S, parts.warnings.report_overdue)
     jobs.add(_RISK_S, parts.warnings.assess_risks)
     jobs.add(_LOOK_S, parts.looks.extend_wanted)
-    jobs.add(_JOBS_S, parts.job_keeper.tell_ends)
+    jobs.add(_JOBS_S, parts.job_keeper.keep_jobs, at_once=2)
     # A long catch-up is no reason for a warning: the next call finds it busy and returns.
     jobs.add(_ROLLUP_S, parts.rollup.catch_up, at_once=2)
     jobs.add(_FEEDS_S, parts.feeds.watch_feeds)

@@ -795,7 +795,35 @@ def test_jobs_that_are_refused(service: Service) -> None:
     before = service.last_seq("worked")
     check(client.post(f"{path}/jobs", json=job | {"count": 3}), errors.JobConflict)
     check(client.get(f"{path}/jobs/nobody"), errors.JobNotFound)
+    check(client.post(f"{path}/jobs", json=job | {"id": "b", "federate": "only", "peers": ["no"]}), errors.PeerNotFound)
     assert service.last_seq("worked") == before
+
+
+def test_peers_and_offers_that_are_refused(service: Service) -> None:
+    client, path = service.client, "/v1/clouds/hosting"
+    client.post("/v1/clouds", json={"name": "hosting", "policy": {"guarantee": "none"}}).raise_for_status()
+    client.post(f"{path}/nodes", json={"name": "n", "cores": 40}).raise_for_status()
+    client.post(f"{path}/flavors", json={"name": "c1", "cores": 1}).raise_for_status()
+    clock = {"guarantee": "none", "clock": "external"}
+    client.post("/v1/clouds", json={"name": "hosted-then", "policy": clock}).raise_for_status()
+    peer = {"name": "origin", "url": "https://192.0.43.8", "cloud": "c", "token": "t"}
+    client.post("/v1/peers", json=peer).raise_for_status()
+    check(client.post("/v1/peers", json=peer), errors.PeerExists)
+    check(client.post("/v1/peers", json=peer | {"name": "inside", "url": "https://10.0.0.1"}), errors.PeerRefused)
+    token = client.post("/v1/tokens", json={"name": "origin.1", "role": "peer"}).json()["token"]
+    asked = {"cores": 1, "count": 2, "lifetime_s": 60, "hold_s": 30}
+
+    def offer(cloud: str, **more: object) -> httpx2.Response:
+        headers = {"X-Auth-Token": token}
+        return client.put(f"/v1/clouds/{cloud}/offers/job/1", json=asked | more, headers=headers)
+
+    assert offer("hosting").json()["word"] == "held"
+    before = service.last_seq("hosting")
+    assert offer("hosting").json()["word"] == "held", "the same offer again has the same answer"
+    check(offer("hosting", count=1), errors.OfferConflict)
+    check(offer("hosted-then"), errors.ClockExternal)
+    check(client.get(f"{path}/offers/job/2", headers={"X-Auth-Token": token}), errors.OfferNotFound)
+    assert service.last_seq("hosting") == before
 
 
 def test_every_error_of_the_table_is_provoked_here() -> None:

@@ -27,6 +27,8 @@ STORY = [
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes", "read_curves",
     "read_reliability", "read_sla", "read_utilisation", "list_events", "stream_events", "list_decisions",
     "drain_node", "open_node", "remove_node",
+    "add_peer", "list_peers", "show_peer", "change_peer", "test_peer", "pause_peer", "resume_peer",
+    "offer_job", "award_job", "show_offer", "withdraw_offer", "remove_peer",
     "submit_job", "list_jobs", "show_job", "list_attempts", "cancel_job",
     "read_process_metrics", "read_cloud_metrics",
     "create_webhook", "list_webhooks", "show_webhook", "pause_webhook", "test_webhook", "list_dead_letters",
@@ -39,6 +41,8 @@ STORY = [
     "create_token", "list_tokens", "show_token", "revoke_token",
 ]  # fmt: skip
 """The documented operations in an order in which each finds what its example names."""
+OF_PEERS = {"offer_job", "award_job", "show_offer", "withdraw_offer"}
+"""Operations that the role `peer` alone may use."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +68,11 @@ def answers(service: Service, document: dict[str, Any]) -> dict[str, httpx2.Resp
             compile_the_planner()
         if name == "quote_extension":
             run_spot(service.client, "i-spot")
-        found[name] = ask(service.client, *operations[name])
+        if name == "offer_job":
+            body = {"name": "north-b", "role": "peer"}
+            token = service.client.post("/v1/tokens", json=body).json()["token"]
+        headers = {"X-Auth-Token": token} if name in OF_PEERS else {}
+        found[name] = ask(service.client, *operations[name], headers=headers)
         if name == "request_table":
             service.compute_tables()
             service.wait_for_epoch("north", 1)
@@ -89,7 +97,9 @@ def recent_prices() -> list[str]:
     return [f"{pool},{at},0.0{3 + number % 4},USD" for number, at in enumerate(times)]
 
 
-def ask(client: httpx2.Client, method: str, path: str, operation: dict[str, Any]) -> httpx2.Response:
+def ask(
+    client: httpx2.Client, method: str, path: str, operation: dict[str, Any], headers: dict[str, str] | None = None
+) -> httpx2.Response:
     """Send the example as it is documented."""
     query = {}
     for parameter in operation.get("parameters", []):
@@ -98,7 +108,7 @@ def ask(client: httpx2.Client, method: str, path: str, operation: dict[str, Any]
         elif parameter["in"] == "query" and "example" in parameter:
             query[parameter["name"]] = parameter["example"]
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
-    return client.request(method, path, params=query or None, json=body)
+    return client.request(method, path, params=query or None, json=body, headers=headers)
 
 
 def test_the_story_tells_of_every_operation(document: dict[str, Any]) -> None:

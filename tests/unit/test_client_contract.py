@@ -14,7 +14,7 @@ from mypy import api
 from app.domain import budgets
 from app.domain import values as domain_values
 from app.domain.events.wire import value_to_wire
-from app.domain.jobs import AwayEnd, Federate, OnPreempted
+from app.domain.jobs import AwayEnd, Federate, OnPreempted, Word
 from app.domain.values import DecisionOutcome, InstanceStatus, Policy, RunCause
 from app.engine.jobs.originside import AwayState
 from app.explaining.rules.explanations import PromiseStatus
@@ -52,7 +52,7 @@ ARGUMENTS: dict[str, Any] = {
     "role": Role.READER, "run": 1, "slots": 2, "status": "running", "token": "7",
     "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
     "pause_s": 60.0, "age_s": 1.5, "write_s": 30.0, "restore_s": 45.0, "at_risk_s": 1.5, "loss_every_s": 7200.0,
-    "federate": "allowed", "peers": ["b"], "on_preempted": "fail",
+    "peer": "b", "quota": {"offers": 9}, "federate": "allowed", "peers": ["b"], "on_preempted": "fail",
     "id": "nightly-1", "jobs": [{"id": "render", "work_s": 60, "value": 1}], "venues": ["aws-east"], "clouds": [],
     "rates": [], "checkpoint": {"write_s": 60, "read_s": 60}, "launch_s": 1, "most_per_pool": 2, "zone_share": 0.5,
     "zone_risk": 0.5, "budget": 9.5, "plan": "nightly-1", "job": "render", "saved": 0.5, "available": [0, 1],
@@ -145,6 +145,7 @@ WORDS = {
     words.OnPreemptedWord: OnPreempted,
     words.JobStatusWord: ["running", *AwayState],
     words.JobEndWord: AwayEnd,
+    words.OfferWord: Word,
     words.SurvivalSourceWord: SurvivalSource,
     words.PlannedRunWord: ["spot", "on_demand", "not_at_all"],
     words.ChoiceMethodWord: ChoiceMethod,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from app.domain.jobs import AwayEnd, Word
-from app.engine.jobs.attempts import AttemptKey, LeaseTerms, Wish
+from app.domain.jobs import AttemptKey, AwayEnd, Word
+from app.engine.jobs.attempts import LeaseTerms, Wish
 from app.engine.jobs.hostside import AttemptHeld, ForeignAdmitted, ForeignEnded, HostedAttempt, HostEvent, HostSide
 from app.engine.jobs.originside import (
     AttemptAwarded,

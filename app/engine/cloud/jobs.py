@@ -25,11 +25,11 @@ from app.domain.events import (
     JobRequested,
     RoomHeld,
 )
-from app.domain.jobs import Word
+from app.domain.jobs import AttemptKey, Word
 from app.engine.cloud.jobrecords import HostedRecord, JobRecord, Try
 from app.engine.cloud.records import Facts, Fold, Folded, Undo
 from app.engine.jobs import hostside, originside
-from app.engine.jobs.attempts import AttemptKey, LeaseTerms
+from app.engine.jobs.attempts import LeaseTerms
 from app.engine.jobs.hostside import HostEvent, HostSide
 from app.engine.jobs.originside import JobAway, OriginEvent
 
@@ -201,7 +201,10 @@ class Jobs:
 
     def _evict(self, event: InstanceEvicted) -> Undo | None:
         key = self.foreign.get(event.instance_id)
-        return None if key is None else self._over(key, Word.PREEMPTED, [event.instance_id])
+        if key is None:
+            return None
+        word = Word.PREEMPTED if self.host.word_on(key) is Word.RUNNING else Word.EXPIRED
+        return self._over(key, word, [event.instance_id])
 
     def _over(self, key: AttemptKey, word: Word, named: list[str]) -> Undo:
         for one in named:

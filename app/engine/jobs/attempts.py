@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from app.domain.times import SECOND_US
 
@@ -18,14 +17,6 @@ HOLD_MAX_US = 120 * SECOND_US
 """The longest time that a host may hold room for an offer."""
 _CLOCK_SLACK = 1.03
 """Two clocks of which each goes wrong by 1 % differ by less than this factor."""
-
-
-class AttemptKey(NamedTuple):
-    """One attempt: the name of the origin as its host knows it, the job, and the number of the attempt."""
-
-    origin: str
-    job: str
-    attempt: int
 
 
 @dataclass(frozen=True, slots=True)

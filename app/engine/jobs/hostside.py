@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.domain.jobs import Word
-from app.engine.jobs.attempts import AttemptKey, LeaseTerms
+from app.domain.jobs import AttemptKey, Word
+from app.engine.jobs.attempts import LeaseTerms
 
 _OPEN = frozenset({Word.HELD, Word.RUNNING})
 

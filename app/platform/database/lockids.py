@@ -44,6 +44,11 @@ def webhook_lock(cloud_id: int) -> LockId:
     return _number("webhook"), cloud_id
 
 
+def federation_lock(cloud_id: int) -> LockId:
+    """Return the lock that a process holds to speak to peers for a cloud."""
+    return _number("federation"), cloud_id
+
+
 def import_lock(cloud_id: int) -> LockId:
     """Return the lock that a process holds to import a cloud's past."""
     return _number("import"), cloud_id

@@ -161,6 +161,17 @@ token = Table(
 )
 Index("token_one_name", token.c.name, unique=True, postgresql_where=text("revoked_at IS NULL"))
 
+peer = Table(
+    "peer",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    *(Column(name, Text, nullable=False) for name in ("url", "cloud", "secret")),
+    Column("paused_because", Text),
+    Column("quota", JSONB, nullable=False, server_default="{}"),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+)
+
 webhook = Table(
     "webhook",
     metadata,
@@ -257,9 +268,7 @@ machine_type = Table(
     metadata,
     Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("instance_type", Text, primary_key=True),
-    Column("compute_units", Double, nullable=False),
-    Column("memory_gib", Double, nullable=False),
-    Column("on_demand", Double, nullable=False),
+    *(Column(name, Double, nullable=False) for name in ("compute_units", "memory_gib", "on_demand")),
 )
 
 pool = Table(
@@ -267,11 +276,7 @@ pool = Table(
     metadata,
     Column("id", Integer, Identity(always=True), primary_key=True),
     Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), nullable=False),
-    Column("provider", Text, nullable=False),
-    Column("region", Text, nullable=False),
-    Column("zone", Text, nullable=False),
-    Column("instance_type", Text, nullable=False),
-    Column("product", Text, nullable=False),
+    *(Column(name, Text, nullable=False) for name in ("provider", "region", "zone", "instance_type", "product")),
 )
 _WORDS = (pool.c.provider, pool.c.region, pool.c.zone, pool.c.instance_type, pool.c.product)
 Index("pool_words", pool.c.venue_id, *_WORDS, unique=True)
@@ -282,8 +287,7 @@ price_day = Table(
     metadata,
     Column("pool_id", Integer, ForeignKey("pool.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("day", Integer, primary_key=True, autoincrement=False),
-    Column("at_us", ARRAY(BigInteger), nullable=False),
-    Column("micro", ARRAY(BigInteger), nullable=False),
+    *(Column(name, ARRAY(BigInteger), nullable=False) for name in ("at_us", "micro")),
 )
 
 # `request` is what was asked, `answer` the plan as it was told; see app/planning.
@@ -293,8 +297,7 @@ plan = Table(
     Column("id", Text, primary_key=True),
     Column("number", BigInteger, Identity(always=True), nullable=False, unique=True),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
-    Column("request", JSONB, nullable=False),
-    Column("answer", JSONB, nullable=False),
+    *(Column(name, JSONB, nullable=False) for name in ("request", "answer")),
 )
 
 # What was said of a job and what came of it. A job that began on demand has no venue.
@@ -304,11 +307,8 @@ plan_outcome = Table(
     Column("plan_id", Text, ForeignKey("plan.id", ondelete="CASCADE"), primary_key=True),
     Column("job", Text, primary_key=True),
     Column("told_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
-    Column("venue", Text),
-    Column("zone", Text),
-    Column("instance_type", Text),
-    Column("promised", Double, nullable=False),
-    Column("said_cost", Double, nullable=False),
+    *(Column(name, Text) for name in ("venue", "zone", "instance_type")),
+    *(Column(name, Double, nullable=False) for name in ("promised", "said_cost")),
     Column("outcome", JSONB, nullable=False),
 )
 Index("plan_outcome_venue", plan_outcome.c.venue)

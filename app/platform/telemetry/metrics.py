@@ -79,6 +79,11 @@ NOTICES = _counter(
     "Notices that this worker has written, by kind: `eviction_overdue`, `eviction_risk`, `promise_ending`.",
     ["cloud", "kind"],
 )
+OFFERS = _counter(
+    "tenure_offers_total",
+    "Messages of this worker about jobs at peers: `offer`, `award`, `cancel`; and the words that came back.",
+    ["cloud", "peer", "wish", "word"],
+)
 EXTENDED = _counter(
     "tenure_automatic_extensions_total",
     "Instances that this worker has extended because their starts wanted more, each time.",

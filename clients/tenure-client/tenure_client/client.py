@@ -15,7 +15,16 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 
-from tenure_client import calls, cluster_calls, controller_calls, job_calls, plan_calls, venue_calls, webhook_calls
+from tenure_client import (
+    calls,
+    cluster_calls,
+    controller_calls,
+    job_calls,
+    peer_calls,
+    plan_calls,
+    venue_calls,
+    webhook_calls,
+)
 from tenure_client.endpoints import Call, Listing
 from tenure_client.exchange import (
     Again,
@@ -102,6 +111,14 @@ class Methods:
     versions = Method(calls.versions)
     health = Method(calls.health)
     readiness = Method(calls.readiness)
+    add_peer = Method(peer_calls.add_peer)
+    peers = Method(peer_calls.peers)
+    peer = Method(peer_calls.peer)
+    change_peer = Method(peer_calls.change_peer)
+    pause_peer = Method(peer_calls.pause_peer)
+    resume_peer = Method(peer_calls.resume_peer)
+    test_peer = Method(peer_calls.test_peer)
+    remove_peer = Method(peer_calls.remove_peer)
     submit_job = Method(job_calls.submit_job)
     jobs = Method(job_calls.jobs)
     job = Method(job_calls.job)

@@ -42,6 +42,7 @@ from tenure_client.forms.instances import (
 from tenure_client.forms.jobs import AttemptsAnswer, JobAnswer, JobsAnswer
 from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
 from tenure_client.forms.owners import OwnerAnswer, OwnersAnswer
+from tenure_client.forms.peers import OfferWordAnswer, PeerAnswer, PeersAnswer, PeerTrialAnswer
 from tenure_client.forms.plans import (
     JobMoveAnswer,
     PlanAnswer,
@@ -81,6 +82,7 @@ class Chapter(StrEnum):
     FLAVORS = "flavors"
     INSTANCES = "instances"
     JOBS = "jobs"
+    PEERS = "peers"
     QUOTES = "quotes"
     EVENTS = "events"
     WEBHOOKS = "webhooks"
@@ -276,6 +278,20 @@ JOBS = Endpoint("GET", f"{_CLOUD}/jobs", JobsAnswer, Chapter.JOBS, "List jobs")
 JOB = Endpoint("GET", _JOB, JobAnswer, Chapter.JOBS, "Show a job")
 ATTEMPTS = Endpoint("GET", f"{_JOB}/attempts", AttemptsAnswer, Chapter.JOBS, "List a job's attempts")
 CANCEL_JOB = Endpoint("DELETE", _JOB, NOTHING, Chapter.JOBS, "Cancel a job", 204)
+_OFFER = f"{_CLOUD}/offers/{{offer}}/{{attempt}}"
+OFFER_JOB = Endpoint("PUT", _OFFER, OfferWordAnswer, Chapter.PEERS, "Offer a job", 201)
+AWARD_JOB = Endpoint("PUT", f"{_OFFER}/award", OfferWordAnswer, Chapter.PEERS, "Award a job")
+OFFER = Endpoint("GET", _OFFER, OfferWordAnswer, Chapter.PEERS, "Show an attempt")
+WITHDRAW_OFFER = Endpoint("DELETE", _OFFER, OfferWordAnswer, Chapter.PEERS, "End an attempt")
+_PEER = "/v1/peers/{peer}"
+ADD_PEER = Endpoint("POST", "/v1/peers", PeerAnswer, Chapter.PEERS, "Enter a peer", 201, repeat=Repeat.ONCE)
+PEERS = Endpoint("GET", "/v1/peers", PeersAnswer, Chapter.PEERS, "List peers")
+PEER = Endpoint("GET", _PEER, PeerAnswer, Chapter.PEERS, "Show a peer")
+CHANGE_PEER = Endpoint("PATCH", _PEER, PeerAnswer, Chapter.PEERS, "Change a peer")
+PAUSE_PEER = Endpoint("POST", f"{_PEER}/pause", PeerAnswer, Chapter.PEERS, "Pause a peer")
+RESUME_PEER = Endpoint("POST", f"{_PEER}/resume", PeerAnswer, Chapter.PEERS, "Resume a peer")
+TEST_PEER = Endpoint("POST", f"{_PEER}/test", PeerTrialAnswer, Chapter.PEERS, "Test a peer")
+REMOVE_PEER = Endpoint("DELETE", _PEER, NOTHING, Chapter.PEERS, "Remove a peer", 204)
 _VENUE = "/v1/venues/{venue}"
 VENUES = Endpoint("GET", "/v1/venues", VenuesAnswer, Chapter.VENUES, "List venues")
 VENUE = Endpoint("GET", _VENUE, VenueAnswer, Chapter.VENUES, "Show a venue")

@@ -145,6 +145,24 @@ JobStatusWord = Annotated[
         "and runs there.",
     ),
 ]
+OfferWord = Annotated[
+    str,
+    one_of(
+        (
+            "held",
+            "running",
+            "refused",
+            "expired",
+            "unknown",
+            "cancelled",
+            "superseded",
+            "preempted",
+            "failed",
+            "finished",
+        ),
+        "A host's word on an attempt. All but `held` and `running` are final.",
+    ),
+]
 JobEndWord = Annotated[
     str,
     one_of(

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from app.domain.values import Role
 from app.federation.submitting import JobBoard
-from app.federation.wire import JobBody, attempt_answer, job_answer
+from app.federation.wire.jobs import JobBody, attempt_answer, job_answer
 from app.platform.http.auth import caller_of
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.page_forms import PageQuery, next_link, page_after
@@ -20,11 +20,12 @@ from tenure_client.forms.jobs import AttemptsAnswer, JobsAnswer
 async def submit_job(request: Request) -> Response:
     """Decide a job: all its instances start on demand, or none. A rejection is a decision too, and answered 201.
 
+    Where peers are asked whether they run it, show the job to see what came of it.
+
     Repeating the request shows the job as it is now; the same id with another body is a conflict.
     """
     body, cloud = await read_body(request, JobBody), request.path_params["cloud"]
-    asked = body.asked(_owner(request), ())
-    job = await reached(request, JobBoard).submit(cloud, asked, body.at_us)
+    job = await reached(request, JobBoard).submit(cloud, body.asked(_owner(request)), body.peers, body.at_us)
     return respond(job_answer(cloud, job), 201, {"Location": f"/v1/clouds/{cloud}/jobs/{body.id}"})
 
 

@@ -43,7 +43,7 @@ class JobBody(Body):
     )
     at_us: Time | None = Field(None, description=AT)
 
-    def asked(self, owner: str | None, peers: tuple[str, ...]) -> JobRequested:
+    def asked(self, owner: str | None) -> JobRequested:
         """Return the job as it is asked for. Its time comes with the decision."""
         return JobRequested(
             at_us=0,
@@ -54,7 +54,6 @@ class JobBody(Body):
             federate=self.federate,
             on_preempted=self.on_preempted,
             eviction_probability=self.probability,
-            peers=peers,
             owner=owner,
         )
 

@@ -1,0 +1,134 @@
+"""The host's side: offers, awards and withdrawals of peers, each decided in the line of its cloud and then answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.admission.quote import Quotes
+from app.domain.errors import ClockExternal, OfferNotFound
+from app.domain.events import Event, ForeignJobEnded
+from app.domain.jobs import AttemptKey, Word
+from app.domain.values import Clock, Resources
+from app.engine.cloud import Cloud
+from app.federation.peering import quota_of
+from app.federation.rules.foreignside import (
+    ForeignAsk,
+    PeerQuota,
+    decide_award,
+    decide_offer,
+    decide_withdrawal,
+    run_id,
+    word_told,
+)
+from app.federation.store import PeerStore
+from app.scheduling.scheduler import Scheduler
+
+
+class NewestQuotes(Protocol):
+    """The newest published tables."""
+
+    async def load(self, cloud_id: int) -> Quotes | None:
+        """Load the cloud's newest published table into memory, and return it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferAnswer:
+    """A host's word on an attempt. `held_us`: for how long its room is held from now on; `reason`: of a refusal."""
+
+    word: Word
+    held_us: int = 0
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedJob:
+    """The body of an offer."""
+
+    demand: Resources
+    count: int
+    lifetime_us: int
+    eviction_probability: float | None
+    hold_us: int
+
+
+class Hosting:
+    """The attempts of peers at the clouds of this service."""
+
+    def __init__(self, scheduler: Scheduler, peers: PeerStore, tables: NewestQuotes) -> None:
+        self._scheduler, self._peers, self._tables = scheduler, peers, tables
+
+    async def offer(self, cloud_name: str, key: AttemptKey, job: OfferedJob) -> OfferAnswer:
+        """Hold room for an attempt, or refuse it. The same offer again has the same answer."""
+        quota, quotes = await self._quota(key.origin), await self._quotes(cloud_name)
+        reasons: list[str | None] = []
+
+        def decide(cloud: Cloud, at_us: int) -> Sequence[Event]:
+            reasons.clear()
+            _check_clock(cloud)
+            flavor = next((one.name for one in cloud.flavors.values() if one.resources == job.demand), "")
+            ask = ForeignAsk(key, flavor, job.count, job.lifetime_us, job.eviction_probability, job.hold_us)
+            decided = decide_offer(cloud, ask, quota, _usable(quotes, cloud), at_us)
+            ends = [one for one in decided if isinstance(one, ForeignJobEnded)]
+            reasons.extend(one.reason for one in ends if one.attempt == key.attempt)
+            return decided
+
+        ids = (f"{run_id(key)}.held",)
+        await self._scheduler.change(cloud_name, decide, None, ids)
+        answer = await self.word(cloud_name, key)
+        if answer.word is Word.UNKNOWN:  # its quota, which is not written down
+            return OfferAnswer(Word.REFUSED, reason="peer_paused" if quota is None else "quota_exceeded")
+        return OfferAnswer(answer.word, answer.held_us, reasons[0] if reasons else None)
+
+    async def award(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
+        """Start an attempt whose room is held still; what was never heard of can never be offered later."""
+        await self._quota(key.origin)
+        quotes = await self._quotes(cloud_name)
+
+        def decide(cloud: Cloud, at_us: int) -> Sequence[Event]:
+            return decide_award(cloud, key, _usable(quotes, cloud), at_us)
+
+        await self._scheduler.change(cloud_name, decide, None, (run_id(key),))
+        return await self.word(cloud_name, key)
+
+    async def withdraw(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
+        """End an attempt at the wish of its origin."""
+        await self._quota(key.origin)
+        await self._scheduler.change(cloud_name, lambda cloud, at_us: decide_withdrawal(cloud, key, at_us), None)
+        return await self.word(cloud_name, key)
+
+    async def known(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
+        """Return the word on an attempt. Raises OfferNotFound if it was never heard of."""
+        await self._quota(key.origin)
+        answer = await self.word(cloud_name, key)
+        if answer.word is Word.UNKNOWN:
+            cloud = await self._scheduler.state(cloud_name)
+            if key not in cloud.jobs.host.attempts:
+                raise OfferNotFound("there is no such attempt")
+        return answer
+
+    async def word(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
+        """Return the word on an attempt, as of the log's end."""
+        cloud, at_us = await self._scheduler.present(cloud_name)
+        word, known = word_told(cloud, key, at_us), cloud.jobs.host.attempts.get(key)
+        held_us = max(known.until_us - at_us, 0) if known is not None and word is Word.HELD else 0
+        return OfferAnswer(word, held_us)
+
+    async def _quota(self, name: str) -> PeerQuota | None:
+        peer = await self._peers.get(name)
+        if peer is None:
+            raise OfferNotFound("there is no such attempt")
+        return quota_of(peer)
+
+    async def _quotes(self, cloud_name: str) -> Quotes | None:
+        return await self._tables.load(await self._scheduler.cloud_id(cloud_name))
+
+
+def _usable(quotes: Quotes | None, cloud: Cloud) -> Quotes | None:
+    return None if quotes is None or quotes.seq > cloud.seq else quotes
+
+
+def _check_clock(cloud: Cloud) -> None:
+    if cloud.policy.clock is Clock.EXTERNAL:
+        raise ClockExternal("a cloud with an external clock runs no jobs of peers")

@@ -1,0 +1,1 @@
+"""Handlers for jobs, for peers, and for what peers ask."""

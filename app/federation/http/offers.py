@@ -1,0 +1,57 @@
+"""Handlers for what peers ask: whether a job may run here, that it shall, and what became of it.
+
+The origin is always the peer whose token is shown; nothing in a request says who asks.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.domain.errors import OfferNotFound
+from app.domain.jobs import AttemptKey
+from app.federation.hosting import Hosting
+from app.federation.wire.offers import OfferBody, offer_answer
+from app.platform.http.auth import caller_of
+from app.platform.http.bodies import read_body
+from app.platform.http.reached import reached
+from app.platform.http.respond import respond
+
+_MOST_ATTEMPTS = 9
+
+
+async def offer_job(request: Request) -> Response:
+    """Hold room for an attempt to run a peer's job, or refuse it. The same offer again has the same answer."""
+    body, key = await read_body(request, OfferBody), _key(request)
+    return respond(offer_answer(await _hosting(request).offer(_cloud(request), key, body.job())), 201)
+
+
+async def award_job(request: Request) -> Response:
+    """Start an attempt whose room is held still. One that was never offered can never be offered later."""
+    return respond(offer_answer(await _hosting(request).award(_cloud(request), _key(request))))
+
+
+async def show_offer(request: Request) -> Response:
+    """Tell what became of an attempt."""
+    return respond(offer_answer(await _hosting(request).known(_cloud(request), _key(request))))
+
+
+async def withdraw_offer(request: Request) -> Response:
+    """End an attempt, whatever has become of it. The answer is the last word on it."""
+    return respond(offer_answer(await _hosting(request).withdraw(_cloud(request), _key(request))))
+
+
+def _hosting(request: Request) -> Hosting:
+    return reached(request, Hosting)
+
+
+def _cloud(request: Request) -> str:
+    return str(request.path_params["cloud"])
+
+
+def _key(request: Request) -> AttemptKey:
+    path = request.path_params
+    attempt = path["attempt"]
+    if not (attempt.isascii() and attempt.isdecimal() and len(attempt) <= _MOST_ATTEMPTS):
+        raise OfferNotFound("there is no such attempt")
+    return AttemptKey(caller_of(request).name.partition(".")[0], path["offer"], int(attempt))

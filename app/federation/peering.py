@@ -1,0 +1,111 @@
+"""Peers: who they are, what they may have here, and whether they answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from app.domain.errors import PeerExists, PeerNotFound, PeerRefused, WebhookRefused
+from app.federation.rules.foreignside import PeerQuota
+from app.federation.rules.peers import Peer
+from app.federation.store import PeerStore
+from app.platform.outbound.addresses import read_url
+from app.platform.outbound.asking import Asker, Inquiry
+from app.platform.outbound.connection import NoAnswer
+
+MOST_PEERS_KNOWN = 64
+_NEVER_JOB = "none/0"
+
+
+@dataclass(frozen=True, slots=True)
+class PeerTrial:
+    """The outcome of asking a peer something that changes nothing."""
+
+    reached: bool
+    status: int | None
+    seconds: float
+    error: str | None
+
+
+class PeerKeeper:
+    """Keeps the peers. `allow_private`: their services may be at private addresses, and without TLS."""
+
+    def __init__(self, store: PeerStore, asker: Asker, *, allow_private: bool) -> None:
+        self._store, self._asker, self._allow_private = store, asker, allow_private
+
+    async def all(self) -> list[Peer]:
+        """Return all peers by name."""
+        return await self._store.all()
+
+    async def show(self, name: str) -> Peer:
+        """Return a peer. Raises PeerNotFound."""
+        return _there(await self._store.get(name), name)
+
+    async def add(self, name: str, url: str, cloud: str, secret: str, quota: Mapping[str, Any]) -> Peer:
+        """Enter a peer. Raises PeerExists, and PeerRefused for a URL to which nothing is sent."""
+        self._check(url)
+        given = {"name": name, "url": url.rstrip("/"), "cloud": cloud, "secret": secret, "quota": json.dumps(quota)}
+        found = await self._store.add(given, MOST_PEERS_KNOWN)
+        if found is None:
+            raise PeerExists(f"there is a peer {name!r}, or there are {MOST_PEERS_KNOWN}, as many as may be")
+        return found
+
+    async def change(
+        self, name: str, url: str | None, cloud: str | None, secret: str | None, quota: Mapping[str, Any]
+    ) -> Peer:
+        """Change what is given of a peer. Raises PeerNotFound, and PeerRefused for its URL."""
+        if url is not None:
+            self._check(url)
+        given = {"name": name, "url": url and url.rstrip("/"), "cloud": cloud, "secret": secret}
+        return _there(await self._store.change({**given, "quota": json.dumps(quota)}), name)
+
+    async def pause(self, name: str, why: str | None) -> Peer:
+        """Offer a peer nothing and take nothing from it, until it is resumed (None). What runs goes on."""
+        return _there(await self._store.pause(name, why), name)
+
+    async def remove(self, name: str) -> None:
+        """Forget a peer. What was awarded to it is taken back at the end of its lease."""
+        await self._store.remove(name)
+
+    async def test(self, name: str) -> PeerTrial:
+        """Ask a peer for an attempt that there never was: its answer tells whether it knows our token."""
+        peer, began = await self.show(name), perf_counter()
+        url = f"{peer.url}/v1/clouds/{peer.cloud}/offers/{_NEVER_JOB}"
+        try:
+            reply = await self._asker.ask(Inquiry(name, "GET", url, peer.secret))
+        except NoAnswer as error:
+            return PeerTrial(reached=False, status=None, seconds=perf_counter() - began, error=str(error))
+        errors = reply.body.get("errors")
+        known = reply.status == _NOT_FOUND and _code(errors) == "preemptible.offer.not_found"
+        why = None if known else f"it answered {reply.status}: its cloud, its peer or our token is not as entered"
+        return PeerTrial(reached=known, status=reply.status, seconds=perf_counter() - began, error=why)
+
+    def _check(self, url: str) -> None:
+        try:
+            target = read_url(url, allow_private=self._allow_private)
+        except WebhookRefused as error:
+            raise PeerRefused(str(error)) from error
+        if target.scheme != "https" and not self._allow_private:
+            raise PeerRefused("the URL of a peer begins with https://")
+
+
+_NOT_FOUND = 404
+
+
+def quota_of(peer: Peer) -> PeerQuota | None:
+    """Return what a peer may have here; None while it is paused."""
+    return PeerQuota(**peer.quota) if peer.paused_because is None else None
+
+
+def _code(errors: object) -> object:
+    first = errors[0] if isinstance(errors, list) and errors else None
+    return first.get("code") if isinstance(first, dict) else None
+
+
+def _there(peer: Peer | None, name: str) -> Peer:
+    if peer is None:
+        raise PeerNotFound(f"there is no peer {name!r}")
+    return peer

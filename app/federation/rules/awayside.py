@@ -1,0 +1,80 @@
+"""Jobs at peers, as their origin sees them: what the clock and the words of hosts lead to, as events of the log.
+
+The rules are those of `engine/jobs/originside.py`, whose state is part of the folded log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from app.domain.events import Event, JobAwarded, JobDeclined, JobEnded, JobOffered
+from app.domain.jobs import Word
+from app.engine.cloud import Cloud, JobRecord
+from app.engine.jobs import originside
+from app.engine.jobs.attempts import Wish
+from app.engine.jobs.originside import OriginEvent
+
+REFUSED_BY_ALL = "refused_by_all"
+
+
+class Heard(NamedTuple):
+    """A host's word on an attempt, or why there is none: then the offer is declined."""
+
+    job: str
+    peer: str
+    attempt: int
+    word: Word | None
+    reason: str | None = None
+
+
+class DueMessage(NamedTuple):
+    """A message that is due to a peer, until its answer changes the state."""
+
+    peer: str
+    wish: Wish
+    record: JobRecord
+
+
+def wishes(cloud: Cloud) -> list[DueMessage]:
+    """Return what is to be told to peers now."""
+    found = []
+    for name in cloud.jobs.open:
+        record = cloud.jobs.by_id[name]
+        wish = record.away.wish()
+        if wish is not None:
+            found.append(DueMessage(*wish, record))
+    return found
+
+
+def decide_away(cloud: Cloud, heard: Sequence[Heard], at_us: int) -> Iterator[Event]:
+    """Yield the events that words of hosts and the clock lead to; each must be applied before the next is asked for."""
+    for one in heard:
+        record = cloud.jobs.by_id[one.job]
+        if one.word is not None:
+            for rule in record.away.decide_word(one.peer, one.attempt, one.word, at_us):
+                yield _told(record, rule, at_us)
+        elif one.attempt == record.away.attempt and record.away.wish() == (one.peer, Wish.OFFER):
+            reason = one.reason or "no_answer"
+            yield JobDeclined(at_us=at_us, job=one.job, attempt=one.attempt, reason=reason)
+    for name in [*cloud.jobs.open]:
+        record = cloud.jobs.by_id[name]
+        for rule in () if record.is_native else record.away.decide_time(at_us):
+            yield _told(record, rule, at_us)
+
+
+def _told(record: JobRecord, rule: OriginEvent, at_us: int) -> Event:
+    """Return the event of the log that tells this."""
+    name = record.asked.job
+    match rule:
+        case originside.AttemptOffered():
+            return JobOffered(at_us=at_us, job=name, attempt=rule.attempt, peer=rule.peer)
+        case originside.AttemptDeclined():
+            return JobDeclined(at_us=at_us, job=name, attempt=rule.attempt, reason=str(rule.reason))
+        case originside.AttemptAwarded():
+            return JobAwarded(at_us=at_us, job=name, attempt=rule.attempt, reclaim_us=rule.reclaim_us)
+        case originside.AttemptEnded():
+            return JobEnded(at_us=at_us, job=name, attempt=rule.attempt, end=rule.end, is_last=rule.is_last)
+        case originside.JobGivenUp():
+            return JobEnded(at_us=at_us, job=name, attempt=0, end=rule.end, is_last=True, reason=REFUSED_BY_ALL)
+    raise AssertionError(f"{rule} has no event")

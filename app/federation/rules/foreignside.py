@@ -1,0 +1,231 @@
+"""Jobs of peers at their host: whether room is held, whether an award finds it still, and when both are over.
+
+Held room is a spot instance that was promised nothing: it counts in no class, and an on-demand start that needs its
+room evicts it. An award gives it up and starts the job as a group of spot instances, decided like any such start by the
+forecast and the budgets of that moment. The rules are those of `engine/jobs/hostside.py`, whose state is part of the
+folded log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.admission.decide import accepted, decide_start
+from app.admission.quote import Quotes
+from app.domain.errors import OfferConflict, TenureError
+from app.domain.events import (
+    Event,
+    ForeignJobAdmitted,
+    ForeignJobEnded,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+    RoomHeld,
+)
+from app.domain.jobs import AttemptKey, Word
+from app.domain.requests import StartRequest
+from app.domain.times import SECOND_US
+from app.domain.values import Basis, Market, NodeStatus
+from app.engine.cloud import Cloud
+from app.engine.jobs import hostside
+from app.engine.jobs.attempts import LeaseTerms
+from app.engine.jobs.hostside import HostEvent
+
+QUOTA = "quota_exceeded"
+PAUSED = "peer_paused"
+_WHOLE = 100
+"""A share of the cores is in hundredths."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerQuota:
+    """The most that a peer may have at a host.
+
+    `offers`: attempts whose room is held; `cores_share`: of the cores of open nodes, in hundredths, that its held and
+    running jobs have together; `count`, `lifetime_us`: of one job.
+    """
+
+    offers: int = 20
+    cores_share: int = 10
+    count: int = 256
+    lifetime_us: int = 30 * 24 * 3600 * SECOND_US
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignAsk:
+    """An offer: a group of instances of a flavor of this cloud, for at most a lifetime."""
+
+    key: AttemptKey
+    flavor: str
+    count: int
+    lifetime_us: int
+    eviction_probability: float | None
+    hold_us: int
+
+    @property
+    def held_id(self) -> str:
+        """The id of the instance that stands for the held room."""
+        return f"{self.run_id}.held"
+
+    @property
+    def run_id(self) -> str:
+        """The id of the instance that runs."""
+        return run_id(self.key)
+
+
+def run_id(key: AttemptKey) -> str:
+    """Return the id of the instance that runs for an attempt."""
+    return f"{key.origin}.{key.job}.{key.attempt}"
+
+
+def word_told(cloud: Cloud, key: AttemptKey, at_us: int) -> Word:
+    """Return the word on an attempt. One that was evicted runs as long as its controller may let it run."""
+    word, known = cloud.jobs.host.word_on(key), cloud.jobs.host.attempts.get(key)
+    leaves = word is Word.PREEMPTED and run_id(key) in cloud.handovers
+    return Word.RUNNING if leaves and known is not None and at_us < known.ends_us else word
+
+
+def decide_offer(
+    cloud: Cloud, ask: ForeignAsk, quota: PeerQuota | None, quotes: Quotes | None, at_us: int
+) -> Sequence[Event]:
+    """Hold room for an attempt that was not heard of before, or refuse it. `quota` None: the peer is paused.
+
+    Raises OfferConflict if the same attempt was offered with another body.
+    """
+    held = cloud.jobs.held.get(ask.key)
+    if held is not None and not _is_same(held, ask):
+        raise OfferConflict(f"attempt {ask.key.attempt} of {ask.key.job!r} was offered before with another body")
+    terms = LeaseTerms(ask.hold_us, ask.lifetime_us, 0)
+    rule = cloud.jobs.host.decide_offer(ask.key, terms, at_us, is_admitted=True)
+    if not rule or not isinstance(last := rule[-1], hostside.AttemptHeld):  # it was heard of before
+        return _ends(cloud, rule, at_us)
+    events = _ends(cloud, rule[:-1], at_us)
+    with cloud.tried():
+        for event in events:
+            cloud.apply(event)
+        reason, nodes = _room(cloud, ask, quota, quotes, at_us)
+        if reason is None:
+            return [*events, *_holding(cloud, ask, last, nodes, at_us)]
+    if reason in {QUOTA, PAUSED}:  # so many may be refused for these that they are not written down
+        return events
+    return [*events, *_ends(cloud, [hostside.ForeignEnded(ask.key, Word.REFUSED)], at_us, reason)]
+
+
+def decide_award(cloud: Cloud, key: AttemptKey, quotes: Quotes | None, at_us: int) -> Sequence[Event]:
+    """Start the job in its held room, if it is held still and the promise can be made."""
+    rule = cloud.jobs.host.decide_award(key, at_us)
+    if not any(isinstance(one, hostside.ForeignAdmitted) for one in rule):
+        return _ends(cloud, rule, at_us)
+    held = cloud.jobs.held[key]
+    events: list[Event] = [
+        ForeignJobAdmitted(at_us=at_us, **_fields(key), instance_id=run_id(key)),
+        InstanceStopped(at_us=at_us, instance_id=held.instance_id),
+    ]
+    with cloud.tried():
+        for event in events:
+            cloud.apply(event)
+        started = decide_start(cloud, _start(held, run_id(key), key.origin), at_us, quotes)
+    if isinstance(started[-1], InstanceRejected):
+        return _ends(cloud, [hostside.ForeignEnded(key, Word.EXPIRED)], at_us, started[-1].reason.value)
+    return [*events, *started]
+
+
+def decide_withdrawal(cloud: Cloud, key: AttemptKey, at_us: int) -> Sequence[Event]:
+    """End an attempt at the wish of its origin, also before it was heard of."""
+    return _ends(cloud, cloud.jobs.host.decide_cancel(key), at_us)
+
+
+def decide_due(cloud: Cloud, at_us: int) -> Sequence[Event]:
+    """Let held room go whose time is over, and stop what has come to the end of its lease."""
+    return _ends(cloud, cloud.jobs.host.decide_time(at_us), at_us)
+
+
+def _is_same(held: RoomHeld, ask: ForeignAsk) -> bool:
+    told = held.flavor, held.count, held.lifetime_us, held.eviction_probability
+    return told == (ask.flavor, ask.count, ask.lifetime_us, ask.eviction_probability)
+
+
+def _room(
+    cloud: Cloud, ask: ForeignAsk, quota: PeerQuota | None, quotes: Quotes | None, at_us: int
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return why there is no room for the offer, or None with the nodes that it takes."""
+    if quota is None:
+        return PAUSED, ()
+    if ask.flavor not in cloud.flavors:
+        return "no_flavor", ()
+    if _exceeds(cloud, ask, quota):
+        return QUOTA, ()
+    try:
+        decided = decide_start(cloud, _asked(ask), at_us, quotes)[-1]
+    except TenureError:  # bounds of the policy
+        return "out_of_bounds", ()
+    if isinstance(decided, InstanceStarted) and not decided.victims:
+        return None, decided.places
+    return decided.reason.value if isinstance(decided, InstanceRejected) else "no_capacity", ()
+
+
+def _exceeds(cloud: Cloud, ask: ForeignAsk, quota: PeerQuota) -> bool:
+    own = [key for key in cloud.jobs.host.open_attempts() if key.origin == ask.key.origin]
+    offers = sum(cloud.jobs.host.word_on(key) is Word.HELD for key in own)
+    rooms = [cloud.jobs.held[key] for key in own]
+    cores = sum(one.count * cloud.flavors[one.flavor].resources.cores for one in rooms)
+    cores += ask.count * cloud.flavors[ask.flavor].resources.cores
+    every = sum(node.capacity.cores for node in cloud.nodes_in_order() if node.status is NodeStatus.OPEN)
+    too_large = ask.count > quota.count or ask.lifetime_us > quota.lifetime_us
+    return too_large or offers >= quota.offers or cores * _WHOLE > every * quota.cores_share
+
+
+def _holding(
+    cloud: Cloud, ask: ForeignAsk, rule: hostside.AttemptHeld, nodes: tuple[str, ...], at_us: int
+) -> list[Event]:
+    room = RoomHeld(
+        at_us=at_us,
+        **_fields(ask.key),
+        instance_id=ask.held_id,
+        flavor=ask.flavor,
+        count=ask.count,
+        lifetime_us=ask.lifetime_us,
+        until_us=rule.until_us,
+        ends_us=rule.ends_us,
+        eviction_probability=ask.eviction_probability,
+    )
+    slots = max(cloud.available_slots(ask.flavor) - ask.count + 1, 0)
+    asked = StartRequest(ask.held_id, Market.SPOT, ask.flavor, ask.hold_us, owner=ask.key.origin, count=ask.count)
+    return [room, accepted(cloud, asked, at_us, nodes, Basis(slots), ())]
+
+
+def _asked(ask: ForeignAsk) -> StartRequest:
+    return StartRequest(
+        ask.run_id,
+        Market.SPOT,
+        ask.flavor,
+        ask.lifetime_us,
+        ask.eviction_probability,
+        owner=ask.key.origin,
+        count=ask.count,
+    )
+
+
+def _start(held: RoomHeld, name: str, owner: str) -> StartRequest:
+    return StartRequest(
+        name, Market.SPOT, held.flavor, held.lifetime_us, held.eviction_probability, owner=owner, count=held.count
+    )
+
+
+def _ends(cloud: Cloud, rule: Sequence[HostEvent], at_us: int, reason: str | None = None) -> list[Event]:
+    """Return the last words, each with the stop of what stood for the attempt."""
+    events: list[Event] = []
+    for one in rule:
+        assert isinstance(one, hostside.ForeignEnded)
+        why = reason if one.word in {Word.REFUSED, Word.EXPIRED} else None
+        events.append(ForeignJobEnded(at_us=at_us, **_fields(one.key), word=one.word, reason=why))
+        names = (run_id(one.key), f"{run_id(one.key)}.held")
+        there = [name for name in names if cloud.jobs.foreign.get(name) == one.key and name in cloud.running]
+        events += [InstanceStopped(at_us=at_us, instance_id=name) for name in there]
+    return events
+
+
+def _fields(key: AttemptKey) -> dict[str, Any]:
+    return {"peer": key.origin, "job": key.job, "attempt": key.attempt}

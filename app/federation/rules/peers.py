@@ -1,0 +1,24 @@
+"""Other clouds that jobs are offered to, and that may offer jobs here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another cloud: where its service is, the name of the cloud there, and the token that it knows us by.
+
+    `name` is also that of the tokens that it shows here, up to their first dot.
+    """
+
+    name: str
+    url: str
+    cloud: str
+    secret: str = field(repr=False)
+    paused_because: str | None
+    quota: Mapping[str, Any]
+    created_at: datetime

@@ -1,0 +1,1 @@
+"""Bodies and answers of jobs, of peers, and of what peers ask."""

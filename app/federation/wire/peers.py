@@ -1,0 +1,87 @@
+"""Bodies and answers of peers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from app.domain.times import seconds
+from app.domain.values import OWNER_PATTERN
+from app.federation.peering import PeerTrial
+from app.federation.rules.foreignside import PeerQuota
+from app.federation.rules.peers import Peer
+from app.platform.http.fields import WHOLE, Body, Name, PositiveSeconds
+from tenure_client.forms.answer import Link
+from tenure_client.forms.peers import PeerAnswer, PeerQuotaAnswer, PeerTrialAnswer
+
+_LONGEST_NAME = 63
+_LONGEST_URL = 2000
+PeerName = Annotated[str, Field(pattern=f"^{OWNER_PATTERN}$", max_length=_LONGEST_NAME)]
+Url = Annotated[str, Field(min_length=1, max_length=_LONGEST_URL)]
+Secret = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[!-~]+$")]
+_URL = "Where its service is, `https://...`, without a path of this interface."
+_CLOUD = "The name of the cloud there."
+_SECRET = "The token of the role `peer` that it gave us. It is shown to nobody."  # noqa: S105 - a description
+
+
+class PeerQuotaBody(Body):
+    """The most that a peer may have in each cloud here. What is left out stays as it is."""
+
+    offers: Annotated[int, Field(ge=0, le=1000), WHOLE] | None = Field(
+        None, description="Attempts whose room is held; 20."
+    )
+    cores_share: Annotated[int, Field(ge=0, le=100), WHOLE] | None = Field(
+        None, description="Cores of its held and running jobs, in hundredths of those of open nodes; 10."
+    )
+    count: Annotated[int, Field(ge=1, le=256), WHOLE] | None = Field(None, description="Instances of one job; 256.")
+    lifetime_us: PositiveSeconds | None = Field(None, description="The lifetime of one job; 30 days.")
+
+    def given(self) -> dict[str, Any]:
+        """Return what is given."""
+        return {name: value for name in PeerQuota.__slots__ if (value := getattr(self, name)) is not None}
+
+
+class PeerBody(Body):
+    """A new peer. Its name is also that of the tokens that it shows here, up to their first dot."""
+
+    name: PeerName
+    url: Url = Field(description=_URL)
+    cloud: Name = Field(description=_CLOUD)
+    token: Secret = Field(description=_SECRET)
+    quota: PeerQuotaBody = PeerQuotaBody()
+
+
+class PeerChangeBody(Body):
+    """Changes of a peer. What is left out stays as it is."""
+
+    url: Url | None = Field(None, description=_URL)
+    cloud: Name | None = Field(None, description=_CLOUD)
+    token: Secret | None = Field(None, description=_SECRET)
+    quota: PeerQuotaBody = PeerQuotaBody()
+
+
+def peer_answer(peer: Peer) -> PeerAnswer:
+    """Return the wire form of a peer, without the token that it gave us."""
+    quota = PeerQuota(**peer.quota)
+    return PeerAnswer(
+        name=peer.name,
+        url=peer.url,
+        cloud=peer.cloud,
+        paused_because=peer.paused_because,
+        quota=PeerQuotaAnswer(
+            offers=quota.offers,
+            cores_share=quota.cores_share,
+            count=quota.count,
+            lifetime_s=seconds(quota.lifetime_us),
+        ),
+        created_at=peer.created_at,
+        links=[Link(rel="self", href=f"/v1/peers/{peer.name}")],
+    )
+
+
+def trial_answer(trial: PeerTrial) -> PeerTrialAnswer:
+    """Return the wire form of a test."""
+    return PeerTrialAnswer(
+        reached=trial.reached, status=trial.status, took_s=round(trial.seconds, 6), error=trial.error
+    )

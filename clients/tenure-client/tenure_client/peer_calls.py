@@ -1,0 +1,60 @@
+"""Calls about peers, described like those in `calls`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tenure_client import endpoints
+from tenure_client.endpoints import Call
+from tenure_client.forms.peers import PeerAnswer, PeersAnswer, PeerTrialAnswer
+
+
+def add_peer(
+    name: str, url: str, cloud: str, token: str, *, quota: Mapping[str, int | float] | None = None
+) -> Call[PeerAnswer]:
+    """Enter another cloud. `token` is the one of the role peer that it gave us."""
+    body = {"name": name, "url": url, "cloud": cloud, "token": token, "quota": None if quota is None else {**quota}}
+    return endpoints.ADD_PEER.call(body=body)
+
+
+def peers() -> Call[PeersAnswer]:
+    """List all peers by name."""
+    return endpoints.PEERS.call()
+
+
+def peer(peer: str) -> Call[PeerAnswer]:
+    """Show a peer and what it may have here."""
+    return endpoints.PEER.call(peer=peer)
+
+
+def change_peer(
+    peer: str,
+    *,
+    url: str | None = None,
+    cloud: str | None = None,
+    token: str | None = None,
+    quota: Mapping[str, int | float] | None = None,
+) -> Call[PeerAnswer]:
+    """Change where a peer is, the token that it gave us, or what it may have here."""
+    body = {"url": url, "cloud": cloud, "token": token, "quota": None if quota is None else {**quota}}
+    return endpoints.CHANGE_PEER.call(body=body, peer=peer)
+
+
+def pause_peer(peer: str) -> Call[PeerAnswer]:
+    """Offer a peer no more jobs and refuse its offers."""
+    return endpoints.PAUSE_PEER.call(peer=peer)
+
+
+def resume_peer(peer: str) -> Call[PeerAnswer]:
+    """Offer a peer jobs again, and hear its offers."""
+    return endpoints.RESUME_PEER.call(peer=peer)
+
+
+def test_peer(peer: str) -> Call[PeerTrialAnswer]:
+    """Ask a peer a question that changes nothing."""
+    return endpoints.TEST_PEER.call(peer=peer)
+
+
+def remove_peer(peer: str) -> Call[None]:
+    """Forget a peer. Jobs that were awarded to it are taken back at the end of their leases."""
+    return endpoints.REMOVE_PEER.call(peer=peer)
