@@ -11,16 +11,16 @@ down_revision = "0020"
 branch_labels = None
 depends_on = None
 
-_OF_VENUE = "integer NOT NULL CONSTRAINT {0}_venue_id_fkey REFERENCES venue (id) ON DELETE CASCADE"
 _TABLES = "provider_rate, pool_observation, venue_model, venue_refit, venue_feed"
+# No table refers to one of an earlier schema: a dump of that schema could not be put back over this one.
 _STATEMENTS = (
     # Some are left where a dump of the schema before was put back over this one.
     f"DROP TABLE IF EXISTS {_TABLES}",
     "ALTER TABLE venue ADD COLUMN IF NOT EXISTS revoked_by text NOT NULL DEFAULT 'price'",
     "ALTER TABLE venue ADD COLUMN IF NOT EXISTS observed_us bigint",
-    f"""
+    """
     CREATE TABLE provider_rate (
-        venue_id {_OF_VENUE.format("provider_rate")},
+        venue_id integer NOT NULL,
         region text NOT NULL,
         zone text NOT NULL,
         instance_type text NOT NULL,
@@ -33,26 +33,26 @@ _STATEMENTS = (
     """,
     """
     CREATE TABLE pool_observation (
-        pool_id integer NOT NULL CONSTRAINT pool_observation_pool_id_fkey REFERENCES pool (id) ON DELETE CASCADE,
+        pool_id integer NOT NULL,
         instance text NOT NULL,
         at_us bigint NOT NULL,
         kind text NOT NULL,
         CONSTRAINT pool_observation_pkey PRIMARY KEY (pool_id, instance, at_us, kind)
     )
     """,
-    f"""
+    """
     CREATE TABLE venue_model (
-        venue_id {_OF_VENUE.format("venue_model")},
+        venue_id integer NOT NULL,
         trained_us bigint NOT NULL,
         body jsonb NOT NULL,
         fitted_at timestamptz NOT NULL DEFAULT now(),
         CONSTRAINT venue_model_pkey PRIMARY KEY (venue_id)
     )
     """,
-    f"""
+    """
     CREATE TABLE venue_refit (
         id bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT venue_refit_pkey PRIMARY KEY,
-        venue_id {_OF_VENUE.format("venue_refit")},
+        venue_id integer NOT NULL,
         until_us bigint NOT NULL,
         status text NOT NULL DEFAULT 'pending',
         attempts integer NOT NULL DEFAULT 0,
@@ -64,9 +64,9 @@ _STATEMENTS = (
     )
     """,
     "CREATE UNIQUE INDEX venue_refit_until ON venue_refit (venue_id, until_us)",
-    f"""
+    """
     CREATE TABLE venue_feed (
-        venue_id {_OF_VENUE.format("venue_feed")},
+        venue_id integer NOT NULL,
         provider text NOT NULL,
         region text NOT NULL,
         polled_at timestamptz,

@@ -303,7 +303,7 @@ def test_what_a_person_asks_is_answered(lab: Lab) -> None:
     wait(lambda: job in lab.nodes_of("R"), 60)
     status = lab.command("status", str(lab.file))
     assert "the manager runs, Slurm runs" in status.stdout
-    assert "own: 1 node\n" in status.stdout
+    assert "own: 1 node of 2, on_demand in small\n" in status.stdout
     (row,) = json.loads(lab.command("jobs", str(lab.file), "--json").stdout)["jobs"]
     assert (row["job"], row["state"]) == (job, "running")
     told = lab.command("events", str(lab.file)).stdout

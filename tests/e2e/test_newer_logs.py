@@ -39,6 +39,9 @@ PLACES = {
     "epoch": "1",
     "flavor": "small",
     "spot": "first",
+    "job": "first",
+    "attempt": "1",
+    "peer": "first",
 }
 WRITES = (
     ("POST", "/instances", {"id": "second", "market": "on_demand", "flavor": "small"}),

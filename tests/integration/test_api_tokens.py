@@ -215,7 +215,7 @@ def test_no_token_is_in_any_log_or_error_or_trace(
 
 
 class Own:
-    """What all stores here have in common: no other service is asked."""
+    """The part that all stores here have in common: they ask no other service."""
 
     def is_foreign(self, _: bytes) -> bool:
         return False

@@ -350,7 +350,7 @@ Index("cluster_event_key", cluster_event.c.cluster_id, cluster_event.c.key, uniq
 provider_rate = Table(
     "provider_rate",
     metadata,
-    Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("venue_id", Integer, primary_key=True, autoincrement=False),
     *(Column(name, Text, primary_key=True) for name in ("region", "zone", "instance_type", "product")),
     Column("at_us", BigInteger, nullable=False),
     Column("kind", Text, nullable=False),
@@ -360,7 +360,7 @@ provider_rate = Table(
 pool_observation = Table(
     "pool_observation",
     metadata,
-    Column("pool_id", Integer, ForeignKey("pool.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("pool_id", Integer, primary_key=True, autoincrement=False),
     Column("instance", Text, primary_key=True),
     Column("at_us", BigInteger, primary_key=True, autoincrement=False),
     Column("kind", Text, primary_key=True),
@@ -369,7 +369,7 @@ pool_observation = Table(
 venue_model = Table(
     "venue_model",
     metadata,
-    Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("venue_id", Integer, primary_key=True, autoincrement=False),
     Column("trained_us", BigInteger, nullable=False),
     Column("body", JSONB, nullable=False),
     Column("fitted_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
@@ -379,7 +379,7 @@ venue_refit = Table(
     "venue_refit",
     metadata,
     Column("id", BigInteger, Identity(always=True), primary_key=True),
-    Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), nullable=False),
+    Column("venue_id", Integer, nullable=False),
     Column("until_us", BigInteger, nullable=False),
     Column("status", Text, nullable=False, server_default="pending"),
     Column("attempts", Integer, nullable=False, server_default="0"),
@@ -392,7 +392,7 @@ Index("venue_refit_until", venue_refit.c.venue_id, venue_refit.c.until_us, uniqu
 venue_feed = Table(
     "venue_feed",
     metadata,
-    Column("venue_id", Integer, ForeignKey("venue.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("venue_id", Integer, primary_key=True, autoincrement=False),
     *(Column(name, Text, nullable=False) for name in ("provider", "region")),
     *(Column(name, DateTime(timezone=True)) for name in ("polled_at", "succeeded_at")),
     Column("failures", Integer, nullable=False, server_default="0"),

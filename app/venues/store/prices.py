@@ -107,6 +107,17 @@ WHERE venue_id = %(venue)s AND day BETWEEN %(first)s AND %(last)s ORDER BY pool_
 """
 
 
+_REMOVE_OF_VENUE = (
+    "DELETE FROM pool_observation USING pool JOIN venue ON venue.id = venue_id "
+    "WHERE pool_id = pool.id AND venue.name = %(name)s",
+    *(
+        f"DELETE FROM {table} USING venue WHERE venue_id = venue.id AND name = %(name)s"
+        for table in ("provider_rate", "venue_model", "venue_refit", "venue_feed")
+    ),
+)
+"""What is of a venue in tables of later schemas, which refer to no earlier one."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredVenue:
     """A venue: `version` rises with each import; times are of its first and last price, None without any.
@@ -200,6 +211,8 @@ class VenuePriceStore:
             [[is_free]] = await session.execute("SELECT pg_try_advisory_xact_lock(%(a)s, %(b)s)", lock)
             if not is_free:
                 raise VenueBusy(f"prices are being written; venue {name!r} was not removed")
+            for statement in _REMOVE_OF_VENUE:
+                await session.execute(statement, {"name": name})
             return bool(await session.execute("DELETE FROM venue WHERE name = %(name)s RETURNING id", {"name": name}))
 
     async def page(self, after: str, limit: int) -> list[StoredVenue]:
