@@ -115,7 +115,7 @@ _REMOVE_OF_VENUE = (
         for table in ("provider_rate", "venue_model", "venue_refit", "venue_feed")
     ),
 )
-"""What is of a venue in tables of later schemas, which refer to no earlier one."""
+"""The removal of what later schemas hold of a venue; their tables refer to no earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
