@@ -15,7 +15,7 @@ from app.domain import budgets
 from app.domain import values as domain_values
 from app.domain.events.wire import value_to_wire
 from app.domain.jobs import AwayEnd, Federate, OnPreempted, Word
-from app.domain.values import DecisionOutcome, InstanceStatus, Policy, Role, RunCause
+from app.domain.values import DecisionOutcome, InstanceStatus, Policy, RunCause
 from app.engine.jobs.originside import AwayState
 from app.explaining.rules.explanations import PromiseStatus
 from app.following.wire.webhooks import WebhookStatus
@@ -81,7 +81,7 @@ def described(name: str) -> Call[Any]:
 def test_every_endpoint_is_served_and_has_its_method() -> None:
     """But those that only services ask each other have no method."""
     table = [endpoint for endpoint in vars(endpoints).values() if isinstance(endpoint, Endpoint)]
-    between = [row.endpoint for row in ENDPOINTS if row.role is Role.PEER]
+    between = [row.endpoint for row in ENDPOINTS if row.role == Role.PEER]
     for users in ([described(name).endpoint for name in DESCRIBED] + between, [row.endpoint for row in ENDPOINTS]):
         assert len(users) == len(table)
         assert all(any(one is endpoint for one in users) for endpoint in table)
