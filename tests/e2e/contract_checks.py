@@ -10,8 +10,11 @@ FOR_A_REASON = {
     "preemptible.checkpoint_advice.terms_invalid",
     "preemptible.eviction_probability.unexpected",
     "preemptible.group.on_demand",
+    "preemptible.job.clock_external",
     "preemptible.lifetime.missing",
     "preemptible.marker.invalid",
+    "preemptible.peer.refused_address",
+    "preemptible.plan.invalid",
     "preemptible.policy.invalid",
     "preemptible.time.ahead",
     "preemptible.time.backwards",
@@ -28,6 +31,8 @@ NOT_IN_SCHEMAS = (
     "is not a time that exists",
     "from 1970 to 9999",
     "must rise from one to the next",
+    "needs venues, clouds or rates",
+    "what is left out is not limited",
     "min_lifetime_s must not be above lifetime_s",
     "must not have two pools of one name",
     "must say either lifetime_s or lifetime, which is longest",
@@ -48,10 +53,9 @@ def before_call(ctx: Any, case: Any, kwargs: Any) -> None:
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     if isinstance(case.body, dict):
-        clock = (case.body.get("policy") or {}).get("clock")
-        case.body = _sensible(
-            case.body, keeps_time=clock == "external" or case.path_parameters.get("cloud") == "replayed"
-        )
+        clock, place = (case.body.get("policy") or {}).get("clock"), case.path_parameters or {}
+        told = "cluster" in place or "venue" in place  # with the times of what happened
+        case.body = _sensible(case.body, keeps_time=told or clock == "external" or place.get("cloud") == "replayed")
     if isinstance(case.query, dict) and (case.path_parameters or {}).get("cloud") == "north":
         case.query.pop("at", None)
 
