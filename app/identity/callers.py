@@ -31,8 +31,9 @@ class KeystonePort(Protocol):
 class KeystoneCallers:
     """Callers by Keystone's tokens.
 
-    Keystone takes long to tell, so its answers are kept: a valid token's for `kept_s`, for which one that was revoked
-    may still be taken, and a refusal for a few seconds. While Keystone cannot be asked, those that are kept still hold.
+    Keystone takes long to tell, so its answers are kept: a valid token's for `kept_s`, counted from the answer, so
+    that a slow one is of use too, and a refusal for a few seconds. While Keystone cannot be asked, those that are kept
+    still hold.
     """
 
     def __init__(self, keystone: KeystonePort, trust: Trust, kept_s: float, now: Callable[[], datetime]) -> None:
@@ -49,11 +50,10 @@ class KeystoneCallers:
         if monotonic() < until_s:
             self._known.move_to_end(token_hash)
             return caller
-        asked_s = monotonic()
         described = await self._keystone.describe(token.decode())
         caller = None if described is None else caller_of(described, self._trust)
         kept_s = _REFUSED_S if described is None else min(self._kept_s, lasts_s(described, self._now()))
-        self._known[token_hash] = asked_s + kept_s, caller
+        self._known[token_hash] = monotonic() + kept_s, caller
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
         return caller

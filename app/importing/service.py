@@ -110,9 +110,12 @@ class Imports:
         return Imported(decider, writing.there_count, writing.written_count, perf_counter() - began, requested)
 
     async def wait_for_table(self, imported: Imported, wait_s: float) -> Run | None:
-        """Return the request for the first table once it has ended, nobody takes it up, or time is up."""
+        """Return the request for the first table once it has ended, nobody takes it up, or time is up.
+
+        One that was disturbed or failed has not ended while it is tried again.
+        """
         run, began = imported.run, monotonic()
-        while run is not None and run.status in (RunStatus.PENDING, RunStatus.RUNNING):
+        while run is not None and (run.status in (RunStatus.PENDING, RunStatus.RUNNING) or run.retry_at is not None):
             waited_s = monotonic() - began
             if waited_s > wait_s or (run.status == RunStatus.PENDING and waited_s > _TAKEN_UP_S):
                 break

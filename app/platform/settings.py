@@ -143,7 +143,10 @@ class Settings(BaseSettings):
         None, description="Roles here by Keystone's, as `member=member,auditor=reader`, in place of the usual ones."
     )
     keystone_cache_s: float = Field(
-        60.0, ge=0, le=300, description="The time for which a token that Keystone has revoked may still be accepted."
+        60.0,
+        ge=3,
+        le=300,
+        description="How long a token that Keystone has revoked may still be accepted after an answer.",
     )
     metrics_access: Literal["token", "open"] = Field(
         "token", description="Access to the metrics: `token` requires a reader's token, `open` requires none."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,14 @@ async def test_an_import_is_the_beginning_of_a_log(database: Database, imports: 
     assert (request.status, request.due_us) == ("pending", None)
 
 
+async def started_again(database: Database, run_id: int) -> datetime:
+    """Start a failed run before its pause is over, as soon as it is due."""
+    await database.execute("UPDATE forecast_run SET retry_at = now() WHERE id = %(id)s", {"id": run_id})
+    started_at = await Runs(database).start(run_id)
+    assert started_at is not None
+    return started_at
+
+
 async def test_waiting_for_the_first_table(
     database: Database, imports: Imports, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +141,11 @@ async def test_waiting_for_the_first_table(
     waiting = asyncio.create_task(imports.wait_for_table(imported, 60))
     await asyncio.sleep(0.5)
     assert not waiting.done()
-    await Runs(database).finish(imported.run.id, started_at, 1)
+    await Runs(database).fail(imported.run.id, started_at, "the disk is full")  # it is tried again
+    await asyncio.sleep(0.5)
+    assert not waiting.done()
+    again_at = await started_again(database, imported.run.id)
+    await Runs(database).finish(imported.run.id, again_at, 1)
     done = await waiting
     assert done is not None
     assert (done.status, done.epoch) == ("succeeded", 1)

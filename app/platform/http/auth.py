@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from starlette.requests import Request
 from starlette.types import Scope
 
-from app.domain.errors import CloudNotFound, LogUnavailable
+from app.domain.errors import CloudNotFound, IdentityUnavailable, LogUnavailable
 from app.domain.values import Caller, Role
 from app.platform.http.errors import Forbidden, ScopeInsufficient, Unauthenticated
 from app.platform.http.rates import COSTS, Rates
@@ -118,7 +118,7 @@ class Authenticator:
         """Return the token's caller. Raise Unauthenticated if it is not valid.
 
         An answer that was long under way, or that this process was too late to read, may be outdated: the database is
-        asked again then. Raise LogUnavailable if it never answers in time.
+        asked again then. Raise LogUnavailable or IdentityUnavailable if it never answers in time.
         """
         token_hash = sha256(token).digest()
         for _ in range(_TRIES):
@@ -128,6 +128,8 @@ class Authenticator:
             await asyncio.shield(self._look_up(token_hash, token).task)
         caller = self._remembered(token_hash)
         if caller is None:
+            if self._tokens().is_foreign(token):
+                raise IdentityUnavailable("Keystone's answers come too late to be believed")
             raise LogUnavailable(f"the database does not tell within {CACHED_S:g} s whether the token is valid")
         return caller
 
