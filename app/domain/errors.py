@@ -59,6 +59,10 @@ class VenueNotFound(NotFound):
     """No venue of that name."""
 
 
+class PoolNotFound(NotFound):
+    """No pool of that id in the venue."""
+
+
 class ClusterNotFound(NotFound):
     """No cluster of that name."""
 

@@ -18,7 +18,7 @@ from app.observing.pages import cloud, clouds, epochs, owners
 from app.planning import pages as plans
 from app.platform.pages.guard import count_file, guarded, public
 from app.platform.pages.rendering import STATIC, render_problem
-from app.venues import pages as venues
+from app.venues.pages import pool, venues
 
 _CLOUD = "/ui/clouds/{cloud}"
 
@@ -62,6 +62,8 @@ def _routes() -> list[BaseRoute]:
         Route(f"{_CLOUD}/instances/{{instance}}", guarded(decisions.explain)),
         Route("/ui/venues", guarded(venues.show_all)),
         Route("/ui/venues/{venue}", guarded(venues.show)),
+        Route("/ui/venues/{venue}/live", guarded(followed(venues.look))),
+        Route("/ui/venues/{venue}/pools/{pool}", guarded(pool.show)),
         Route("/ui/clusters", guarded(batch_clusters.show_all)),
         Route("/ui/clusters/{cluster}", guarded(batch_clusters.show)),
         Route("/ui/clusters/{cluster}/live", guarded(followed(batch_clusters.look))),

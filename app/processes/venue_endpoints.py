@@ -32,6 +32,14 @@ VENUES = (
         query_example={"type": "c3.xlarge", "limit": 50},
     ),
     Served(
+        endpoints.POOL_SURVIVAL,
+        venues.read_pool_survival,
+        role=Role.READER,
+        query=venue_wire.PoolSurvivalQuery,
+        errors=(errors.PricesStale, errors.HistoryTooShort),
+        query_example={"bid": "0.05,0.21"},
+    ),
+    Served(
         endpoints.OBSERVE,
         venues.observe_machines,
         role=Role.SERVICE,

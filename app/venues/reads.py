@@ -10,15 +10,16 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from app.domain.errors import HistoryTooShort, PricesStale, VenueNotFound
+from app.domain.errors import HistoryTooShort, PoolNotFound, PricesStale, VenueNotFound
 from app.domain.paging import Page
 from app.domain.times import DAY_US, HOUR_US, time_text
 from app.engine.cluster import Ints
 from app.platform.telemetry.metrics import VENUE_QUOTES
 from app.venues.rules.bounds import FIRST_EFFECT
+from app.venues.rules.curves import CurveQuestion, PoolCurves, crossing_curves, observed_curves
 from app.venues.rules.history import MICRO, PoolName, PriceSteps, VenuePrices, venue_of
 from app.venues.rules.observed import ObservedPools, Sighting, runs_of
-from app.venues.rules.quotes import CONFIDENCE, PoolQuote, capacity_quote, learned_quote, pool_quote
+from app.venues.rules.quotes import CONFIDENCE, PoolQuote, QuoteReason, capacity_quote, learned_quote, pool_quote
 from app.venues.rules.rates import ProviderRate, RevokedBy
 from app.venues.rules.training import TrainedSurvival, priced
 from app.venues.rules.types import MachineType
@@ -36,10 +37,11 @@ _MODEL_HOLDS_US = 20 * DAY_US
 _OBSERVED_US = 365 * DAY_US
 _HISTORIES_KEPT, _ANSWERS_KEPT = 2, 64
 _ALL = 1 << 30
+_LONGEST_ID = 10
 K = TypeVar("K")
 V = TypeVar("V")
 
-__all__ = ["StoredFeed", "StoredModel", "StoredPool", "StoredVenue", "VenueQuotes", "VenueReads"]
+__all__ = ["FoundCurves", "StoredFeed", "StoredModel", "StoredPool", "StoredVenue", "VenueQuotes", "VenueReads"]
 
 
 class QuoteQuestion(NamedTuple):
@@ -65,6 +67,17 @@ class VenueQuotes:
     question: QuoteQuestion
     design_effect: int
     quotes: Sequence[QuotedPool]
+
+
+class FoundCurves(NamedTuple):
+    """The curves of a venue's pool as of its newest price, or as of the time that was asked for; with its past."""
+
+    venue: StoredVenue
+    pool: StoredPool
+    as_of_us: int
+    design_effect: int
+    curves: PoolCurves
+    steps: PriceSteps | None
 
 
 class _KnownVenue(NamedTuple):
@@ -152,6 +165,36 @@ class VenueReads:
         VENUE_QUOTES.labels(name).inc(len(answer.quotes))
         return answer
 
+    async def curves(
+        self, name: str, pool_id: int, bids: Sequence[float], lifetimes_us: Sequence[int], at_us: int | None = None
+    ) -> FoundCurves:
+        """Return the curves of a pool at a time, by default now; without bids those of the usual ones.
+
+        Raises VenueNotFound, PoolNotFound, and where prices end machines HistoryTooShort, PricesStale.
+        """
+        venue = await self.show(name)
+        pool = await self.pool(venue, pool_id)
+        at_us = self._now_us() if at_us is None else at_us
+        question = CurveQuestion(bids, lifetimes_us, FIRST_EFFECT)
+        if venue.revoked_by is RevokedBy.CAPACITY:
+            seen, rates = await self._seen(venue, [pool], at_us)
+            curves = await asyncio.to_thread(_curves_of_capacity, pool, seen, rates, at_us, question)
+            return FoundCurves(venue, pool, at_us, FIRST_EFFECT, curves, None)
+        as_of_us = await self._as_of_us(venue, at_us)
+        async with self._turn:
+            known = await self._history(venue, as_of_us)
+        trained = _fit_at(await self.model(venue), as_of_us)
+        steps = known.prices.pools.get(pool.name)
+        curves = await asyncio.to_thread(_curves, pool, steps, as_of_us, question, trained)
+        return FoundCurves(venue, pool, as_of_us, FIRST_EFFECT, curves, steps)
+
+    async def pool(self, venue: StoredVenue, pool_id: int) -> StoredPool:
+        """Return a pool of a venue. Raises PoolNotFound."""
+        found = await self._store.pools(venue.id, pool_id - 1, 1)
+        if not found or found[0].id != pool_id:
+            raise PoolNotFound(f"venue {venue.name!r} has no pool {pool_id}")
+        return found[0]
+
     async def history(self, name: str, at_us: int) -> VenueHistory:
         """Return what is known of a venue at a time. Raises VenueNotFound, HistoryTooShort without any price."""
         venue = await self.show(name)
@@ -216,6 +259,13 @@ class VenueReads:
         return self._histories[key]
 
 
+def pool_id(text: str) -> int:
+    """Return the id of a pool as a path has it. Raises PoolNotFound."""
+    if not (text.isascii() and text.isdecimal() and len(text) < _LONGEST_ID):
+        raise PoolNotFound(f"there is no pool {text!r}")
+    return int(text)
+
+
 def rows_until(
     days: Sequence[DayOfPrices], pools: Sequence[StoredPool], until_us: int
 ) -> dict[PoolName, tuple[Ints, Ints]]:
@@ -266,6 +316,29 @@ def _quote(
         if found := learned_quote(pools, as_of_us, *question, FIRST_EFFECT, trained):
             return found
     return pool_quote(steps, as_of_us, WINDOW_US, *question, FIRST_EFFECT)
+
+
+def _curves(
+    pool: StoredPool,
+    steps: PriceSteps | None,
+    as_of_us: int,
+    question: CurveQuestion,
+    trained: TrainedSurvival | None,
+) -> PoolCurves:
+    if steps is None:
+        return PoolCurves(None, question.lifetimes_us, why_not=QuoteReason.PRICE_UNKNOWN)
+    return crossing_curves(priced([steps], [pool.on_demand], WINDOW_US), pool.on_demand, as_of_us, question, trained)
+
+
+def _curves_of_capacity(
+    pool: StoredPool,
+    seen: Sequence[Sighting],
+    rates: Mapping[PoolName, ProviderRate],
+    at_us: int,
+    question: CurveQuestion,
+) -> PoolCurves:
+    price = None if pool.micro is None else pool.micro / MICRO
+    return observed_curves(_observed_pools(seen, rates, at_us), pool.name, price, question)
 
 
 def _quoted_by_capacity(

@@ -33,7 +33,7 @@ STORY = [
     "read_process_metrics", "read_cloud_metrics",
     "create_webhook", "list_webhooks", "show_webhook", "pause_webhook", "test_webhook", "list_dead_letters",
     "replay_dead_letters", "resume_webhook", "delete_webhook",
-    "list_venues", "show_venue", "list_pools", "observe_machines", "read_venue_quotes", "read_venue_reliability",
+    "list_venues", "show_venue", "list_pools", "read_pool_survival", "observe_machines", "read_venue_quotes", "read_venue_reliability",
     "make_plan", "list_plans", "show_plan", "read_next_move", "tell_outcome", "remove_venue",
     "put_cluster", "list_clusters", "show_cluster", "report_cluster_events", "list_cluster_events",
     "list_cluster_nodes", "list_cluster_jobs", "list_cluster_checkpoints",

@@ -60,6 +60,7 @@ LEAST = {
     "observe_machines": "service",
     "remove_venue": "admin",
     "list_pools": "reader",
+    "read_pool_survival": "reader",
     "read_venue_quotes": "reader",
     "put_cluster": "service",
     "show_cluster": "reader",

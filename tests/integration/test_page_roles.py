@@ -51,6 +51,7 @@ def see(anyone: httpx2.Client, path: str, token: str | None, cloud: str) -> http
         .replace("{path:path}", "nowhere")
         .replace("{instance}", "none")
         .replace("{venue}", "none")
+        .replace("{pool}", "1")
         .replace("{cluster}", "none")
         .replace("{plan}", "none")
     )

@@ -59,6 +59,7 @@ ARGUMENTS: dict[str, Any] = {
     "cost": 1.5, "ended_at": datetime(2026, 1, 2, tzinfo=UTC), "lost": 1, "on_demand": True,
     "cluster": "lab", "pools": [{"name": "spot", "cloud": "north", "flavor": "small"}], "max_nodes": 4, "stage": "busy",
     "events": [], "loop_s": 0.1, "orphan_count": 0,
+    "pool": 1, "bids": [0.05, 0.21],
     "venue": "aws-east", "instance_type": "c3.xlarge", "zone": "us-east-1a", "probability": 0.95,
     "observations": [MachineSeen("a", "r", "z", "t", "p", "i", datetime(2026, 1, 1, tzinfo=UTC), "started")],
 }  # fmt: skip

@@ -59,6 +59,7 @@ COSTS = {
     "read_cluster_cost": 20,
     "read_cluster_metrics": 50,
     "read_curves": 20,
+    "read_pool_survival": 20,
     "read_quotes": 5,
     "read_reliability": 50,
     "read_sla": 5,

@@ -66,6 +66,11 @@ class TrainedSurvival:
         chance = self._chance(pools, pool, past, float(bids[low]), lifetime_us)
         return float(bids[low]), _sigmoid(_logit(chance) - shift)
 
+    def survival(self, pools: PricedPools, pool: int, past: PriceSteps, bid: float, lifetime_us: int) -> float:
+        """Return the chance of a bid, calibrated with the shift of the level that it is at."""
+        chance = self._chance(pools, pool, past, bid, lifetime_us)
+        return _sigmoid(_logit(chance) - self.shift(chance))
+
     def _chance(self, pools: PricedPools, pool: int, past: PriceSteps, bid: float, lifetime_us: int) -> float:
         return float(self.model.chances(pools.rows(pool, past, [bid], lifetime_us))[0])
 

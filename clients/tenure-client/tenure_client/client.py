@@ -128,6 +128,7 @@ class Methods:
     venue = Method(venue_calls.venue)
     remove_venue = Method(venue_calls.remove_venue)
     pools = Method(venue_calls.pools)
+    pool_survival = Method(venue_calls.pool_survival)
     observe = Method(venue_calls.observe)
     venue_quotes = Method(venue_calls.venue_quotes)
     put_cluster = Method(cluster_calls.put_cluster)

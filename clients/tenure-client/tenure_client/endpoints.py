@@ -52,7 +52,14 @@ from tenure_client.forms.plans import (
 )
 from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
 from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, TokensAnswer, VersionsAnswer
-from tenure_client.forms.venues import ObservedAnswer, PoolsAnswer, VenueAnswer, VenueQuotesAnswer, VenuesAnswer
+from tenure_client.forms.venues import (
+    ObservedAnswer,
+    PoolsAnswer,
+    PoolSurvivalAnswer,
+    VenueAnswer,
+    VenueQuotesAnswer,
+    VenuesAnswer,
+)
 from tenure_client.forms.webhooks import (
     DeadLettersAnswer,
     NewWebhookAnswer,
@@ -297,6 +304,9 @@ VENUES = Endpoint("GET", "/v1/venues", VenuesAnswer, Chapter.VENUES, "List venue
 VENUE = Endpoint("GET", _VENUE, VenueAnswer, Chapter.VENUES, "Show a venue")
 REMOVE_VENUE = Endpoint("DELETE", _VENUE, NOTHING, Chapter.VENUES, "Remove a venue", 204, repeat=Repeat.ONCE)
 POOLS = Endpoint("GET", f"{_VENUE}/pools", PoolsAnswer, Chapter.VENUES, "List a venue's pools")
+POOL_SURVIVAL = Endpoint(
+    "GET", f"{_VENUE}/pools/{{pool}}/survival", PoolSurvivalAnswer, Chapter.VENUES, "Show a pool's survival and bids"
+)
 OBSERVE = Endpoint("POST", f"{_VENUE}/observations", ObservedAnswer, Chapter.VENUES, "Report what became of machines")
 VENUE_QUOTES = Endpoint("GET", f"{_VENUE}/quotes", VenueQuotesAnswer, Chapter.VENUES, "Ask a venue for bids")
 _CLUSTER = "/v1/clusters/{cluster}"

@@ -11,7 +11,7 @@ from tenure_client import endpoints
 from tenure_client.calls import PAGE
 from tenure_client.endpoints import Call, Listing
 from tenure_client.forms.answer import Seconds
-from tenure_client.forms.venues import ObservedAnswer, PoolAnswer, VenueAnswer, VenueQuotesAnswer
+from tenure_client.forms.venues import ObservedAnswer, PoolAnswer, PoolSurvivalAnswer, VenueAnswer, VenueQuotesAnswer
 from tenure_client.values import MachineSeen
 
 
@@ -41,6 +41,23 @@ def pools(
     """List a venue's pools with their newest prices."""
     query = {"type": instance_type, "zone": zone, "limit": limit, "marker": marker}
     return Listing(endpoints.POOLS.call(query=query, venue=venue), lambda page: page.pools)
+
+
+def pool_survival(
+    venue: str,
+    pool: int,
+    *,
+    bids: Sequence[float] = (),
+    lifetime_s: Seconds | None = None,
+    at: datetime | None = None,
+) -> Call[PoolSurvivalAnswer]:
+    """Show how many live by lifetime under up to four bids, and which bid a lifetime needs; `pool` is a pool's id.
+
+    Raises Conflict without prices. With `lifetime_s` the curves have that point alone.
+    """
+    texts = ",".join(f"{bid:.6f}".rstrip("0").rstrip(".") for bid in bids) or None
+    query = {"bid": texts, "lifetime_s": lifetime_s, "at": at}
+    return endpoints.POOL_SURVIVAL.call(query=query, venue=venue, pool=str(pool))
 
 
 def observe(venue: str, observations: Sequence[MachineSeen]) -> Call[ObservedAnswer]:
