@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import uuid4
@@ -31,6 +32,9 @@ Venues = Annotated[list[str], typer.Option("--venues", metavar="NAME,...", help=
 Clouds = Annotated[
     list[str], typer.Option("--clouds", metavar="CLOUD:FLAVOR[:PRICE],...", help="Own clouds, price per core and hour.")
 ]
+Peers = Annotated[
+    list[str], typer.Option("--peers", metavar="PEER:CORES[xMIB][:PRICE],...", help="Clouds of peers, priced likewise.")
+]
 Rates = Annotated[Path | None, typer.Option(metavar="FILE", help="Machines with a provider's rate: CSV or JSON.")]
 Probability = Annotated[float, typer.Option(help="Each first machine lives at least this probably.")]
 Deadline = Annotated[str | None, typer.Option(metavar="TIME", help="Of jobs that have none.")]
@@ -48,7 +52,8 @@ Cost = Annotated[float, typer.Option(min=0, help="What was paid for it.")]
 Ended = Annotated[str | None, typer.Option(metavar="TIME", help="When it was done; left out: it failed.")]
 Lost = Annotated[int, typer.Option(min=0, help="Machines that it lost.")]
 OnDemand = Annotated[bool, typer.Option("--on-demand", help="It used a machine on demand.")]
-VenueName = Annotated[str, typer.Argument(metavar="NAME", help="The venue.")]
+VenueName = Annotated[str, typer.Argument(metavar="NAME", help="The venue, or the peer.")]
+IsPeer = Annotated[bool, typer.Option("--peer", help="NAME is a peer.")]
 
 _COLUMNS = (
     Column("job", 9),
@@ -90,6 +95,7 @@ def plan(
     *,
     venues: Venues = [],  # noqa: B006 - Typer copies it
     clouds: Clouds = [],  # noqa: B006 - as above
+    peers: Peers = [],  # noqa: B006 - as above
     rates: Rates = None,
     deadline: Deadline = None,
     probability: Probability = 0.95,
@@ -108,9 +114,7 @@ def plan(
     answer = client.make_plan(
         id_ or f"plan-{uuid4().hex[:12]}",
         _with_deadline([job for path in jobs for job in _entries(path, "jobs")], deadline),
-        venues=each(venues, str),
-        clouds=[_cloud(text) for text in each(clouds, str)],
-        rates=None if rates is None else _entries(rates, "rates"),
+        **_places(venues, clouds, peers, rates),
         probability=probability,
         checkpoint=None if checkpoint is None else _checkpoint(checkpoint),
         launch_s=parse_duration(launch) / SECOND_US,
@@ -162,9 +166,9 @@ def outcome(
         STDOUT.print(f"{plan}, {job}: said {answer.said_cost:.4g}, paid {answer.cost:.4g}", highlight=False)
 
 
-def reliability(client: TenureClient, name: VenueName, *, as_json: options.Json = False) -> None:
+def reliability(client: TenureClient, name: VenueName, *, peer: IsPeer = False, as_json: options.Json = False) -> None:
     """Show how true plans were for the jobs that began in a venue: promised against happened, said against paid."""
-    answer = client.venue_reliability(name)
+    answer = client.peer_reliability(name) if peer else client.venue_reliability(name)
     if as_json:
         print_json(json_of(answer))
         return
@@ -224,6 +228,15 @@ def _with_deadline(jobs: list[dict[str, Any]], deadline: str | None) -> list[dic
     return [{"id": f"job-{number}", **({} if "value" in job else given), **job} for number, job in enumerate(jobs, 1)]
 
 
+def _places(venues: list[str], clouds: list[str], peers: list[str], rates: Path | None) -> dict[str, Any]:
+    return {
+        "venues": each(venues, str),
+        "clouds": [_cloud(text) for text in each(clouds, str)],
+        "peers": [_peer(text) for text in each(peers, str)],
+        "rates": None if rates is None else _entries(rates, "rates"),
+    }
+
+
 def _cloud(text: str) -> dict[str, Any]:
     cloud, _, rest = text.partition(":")
     flavor, _, price = rest.partition(":")
@@ -231,6 +244,17 @@ def _cloud(text: str) -> dict[str, Any]:
         return {"cloud": cloud, "flavor": flavor, "price_per_core_hour": float(price or 0)}
     except ValueError:
         raise InputError(f"--clouds {text!r} is no CLOUD:FLAVOR or CLOUD:FLAVOR:PRICE") from None
+
+
+def _peer(text: str) -> dict[str, Any]:
+    peer, _, rest = text.partition(":")
+    size, _, price = rest.partition(":")
+    cores, _, memory = size.partition("x")
+    try:
+        demand = {"cores": int(cores), "memory_mib": int(memory or 0)}
+        return {"peer": peer, **demand, "price_per_core_hour": float(price or 0)}
+    except ValueError:
+        raise InputError(f"--peers {text!r} is no PEER:CORES, PEER:CORESxMIB or PEER:CORES:PRICE") from None
 
 
 def _checkpoint(text: str) -> dict[str, float]:
@@ -254,8 +278,14 @@ def _print(answer: PlanAnswer) -> None:
         if venue.is_stale:
             when = f"{venue.as_of:%Y-%m-%d %H:%M}"
             STDERR.print(f"{venue.name}: its newest price is of {when}, more than 25 hours old", highlight=False)
+    for one in answer.left_out:
+        if one.detail is not None:
+            line = f"{one.place}, {one.pool}: {one.why.replace('_', ' ')}, {one.detail}"
+            STDERR.print(line, markup=False, highlight=False, soft_wrap=True)
     if answer.left_out_count:
-        STDERR.print(f"{answer.left_out_count} pools were left out", highlight=False)
+        reasons = Counter(one.why.replace("_", " ") for one in answer.left_out)
+        told = ", ".join(f"{count} {why}" for why, count in reasons.most_common())
+        STDERR.print(f"{answer.left_out_count} pools were left out: {told}", highlight=False, soft_wrap=True)
 
 
 def _row(job: PlannedJobAnswer) -> list[object]:
@@ -281,7 +311,7 @@ def _row(job: PlannedJobAnswer) -> list[object]:
 
 
 def _record_row(one: VenueRecordAnswer) -> list[object]:
-    pool = "all" if one.zone is None else f"{one.zone} {one.instance_type}"
+    pool = "all" if one.zone is None else f"{one.zone} {one.instance_type}".strip()
     interval = f"{one.lived_low:.3f} to {one.lived_high:.3f}"
     costs = f"{one.said_cost:.4g}", f"{one.paid_cost:.4g}"
     return [pool, one.count, _number(one.promised, 3), _number(one.lived, 3), interval, *costs]

@@ -12,9 +12,10 @@ from app.planning.wire import (
     PlanOutcomeBody,
     move_answer,
     outcome_answer,
+    peer_reliability_answer,
     plan_answer,
     plan_summary,
-    reliability_answer,
+    venue_reliability_answer,
 )
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.page_forms import NumberedPageQuery, next_link
@@ -67,4 +68,10 @@ async def read_venue_reliability(request: Request) -> Response:
     """Show how true plans were for the jobs that began in a venue: promised against happened, said against paid."""
     venue = await reached(request, VenueReads).show(request.path_params["venue"])
     outcomes = await reached(request, Plans).of_venue(venue.name)
-    return respond(reliability_answer(venue.name, [*outcomes]))
+    return respond(venue_reliability_answer(venue.name, [*outcomes]))
+
+
+async def read_peer_reliability(request: Request) -> Response:
+    """Show how true plans were for the jobs that began at a peer: promised against happened, said against paid."""
+    peer, plans = request.path_params["peer"], reached(request, Plans)
+    return respond(peer_reliability_answer(peer, [*await plans.of_peer(peer)]))

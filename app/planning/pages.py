@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.domain.errors import PeerNotFound
 from app.domain.times import from_datetime, from_rfc3339
-from app.planning.plans import Plans
+from app.planning.plans import Plans, StoredOutcome
 from app.planning.reliability import records_of
 from app.platform.http.errors import Forbidden
 from app.platform.http.reached import reached
@@ -50,6 +51,7 @@ async def show(request: Request) -> Response:
         jobs=content["jobs"][first : first + _ON_PAGE],
         first=first,
         more=first + _ON_PAGE if first + _ON_PAGE < len(content["jobs"]) else None,
+        left_out=content["left_out"][:_ON_PAGE],
         outcomes={one.job: one.outcome for one in outcomes},
         time_of=from_rfc3339,
         bars=bars,
@@ -62,8 +64,22 @@ async def show_reliability(request: Request) -> Response:
     """Show how true plans were for the jobs that began in a venue."""
     _refuse_scoped(request)
     venue = await reached(request, VenueReads).show(request.path_params["venue"])
-    whole, pools = records_of(await reached(request, Plans).of_venue(venue.name))
-    return render(request, "venue_reliability.html", venue=venue, whole=whole, pools=pools[:_ON_PAGE])
+    return _reliability(request, venue.name, await reached(request, Plans).of_venue(venue.name), is_venue=True)
+
+
+async def show_peer_reliability(request: Request) -> Response:
+    """Show how true plans were for the jobs that began at a peer."""
+    _refuse_scoped(request)
+    peer = request.path_params["peer"]
+    outcomes = await reached(request, Plans).of_peer(peer)
+    if not outcomes:
+        raise PeerNotFound(f"no plan's job began at a peer {peer!r}")
+    return _reliability(request, peer, outcomes, is_venue=False)
+
+
+def _reliability(request: Request, name: str, outcomes: Sequence[StoredOutcome], *, is_venue: bool) -> Response:
+    whole, pools = records_of(outcomes)
+    return render(request, "venue_reliability.html", name=name, is_venue=is_venue, whole=whole, pools=pools[:_ON_PAGE])
 
 
 def bars(stretches: Sequence[Mapping[str, Any]], most_s: float) -> list[BarPart]:

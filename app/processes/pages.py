@@ -68,6 +68,7 @@ def _routes() -> list[BaseRoute]:
         Route("/ui/clusters/{cluster}", guarded(batch_clusters.show)),
         Route("/ui/clusters/{cluster}/live", guarded(followed(batch_clusters.look))),
         Route("/ui/venues/{venue}/reliability", guarded(plans.show_reliability)),
+        Route("/ui/peers/{peer}/reliability", guarded(plans.show_peer_reliability)),
         Route("/ui/plans", guarded(plans.show_all)),
         Route("/ui/plans/{plan}", guarded(plans.show)),
         Route("/ui/{path:path}", guarded(_missing)),

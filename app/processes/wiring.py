@@ -24,6 +24,7 @@ from app.explaining.service import Explaining
 from app.federation.hosting import Hosting
 from app.federation.jobs import JobKeeper
 from app.federation.peering import PeerKeeper
+from app.federation.promising import PromisesOfPeers, PromiseToPeers
 from app.federation.store import PeerStore
 from app.federation.submitting import AwayTerms, JobBoard
 from app.following.courier import DeliveryLimits, DeliveryParts, Pace
@@ -215,13 +216,16 @@ async def open_services(
                 page_watch = PageWatch(clouds, Pulses(database), heads, watch)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
                 venues = _venues(database, clock)
-                plans = Plans(PlanStore(database), PlanPlaces(venues[0], scheduler, reads[1]), clock.now_us)
                 foreseeing, costs = Foreseeing(scheduler, reads[1]), ClusterCosts(clouds, log, scheduler)
                 clusters = ClusterKeeper(ClusterStore(database), clouds, clock.now_us), foreseeing, costs
-                others = observing, tokens, feed, webhooks, page_watch, history, *venues, plans, *clusters
+                others = observing, tokens, feed, webhooks, page_watch, history, *venues, *clusters
+                peers = PeerStore(database)
                 async with asker(settings) as ask:
-                    federation = _federation(settings, PeerStore(database), scheduler, cache, ask)
-                    yield Services(clock, scheduler, health, explaining, *reads, *others, *federation)
+                    federation = _federation(settings, peers, scheduler, cache, ask)
+                    promising = PromiseToPeers(scheduler, peers, reads[1])
+                    places = PlanPlaces(venues[0], scheduler, reads[1], PromisesOfPeers(peers, ask))
+                    plans = Plans(PlanStore(database), places, clock.now_us)
+                    yield Services(clock, scheduler, health, explaining, *reads, *others, *federation, promising, plans)
         finally:
             await scheduler.close()
 

@@ -157,10 +157,12 @@ class VenueReads:
         key = venue.id, venue.version, as_of_us, question
         if key not in self._answers:
             async with self._turn:
-                history = await self._history(venue, as_of_us)
-                trained = _fit_at(await self.model(venue), as_of_us)
-                found = await asyncio.to_thread(_quoted, history, as_of_us, question, trained)
-            _keep(self._answers, key, VenueQuotes(venue, as_of_us, question, FIRST_EFFECT, found), _ANSWERS_KEPT)
+                if key not in self._answers:  # another request of the same may have had its turn
+                    history = await self._history(venue, as_of_us)
+                    trained = _fit_at(await self.model(venue), as_of_us)
+                    found = await asyncio.to_thread(_quoted, history, as_of_us, question, trained)
+                    whole = VenueQuotes(venue, as_of_us, question, FIRST_EFFECT, found)
+                    _keep(self._answers, key, whole, _ANSWERS_KEPT)
         answer = self._answers[key]
         VENUE_QUOTES.labels(name).inc(len(answer.quotes))
         return answer
@@ -213,13 +215,8 @@ class VenueReads:
     ) -> tuple[Sequence[Sighting], Mapping[PoolName, ProviderRate]]:
         """Return what was observed of machines by a time, and what providers told of them."""
         seen = await self._stores.observations.seen(venue.id, at_us - _OBSERVED_US, at_us)
-        providers = {pool.name.provider for pool in pools}
-        rates = {
-            name: rate
-            for provider in sorted(providers)
-            for name, rate in (await self._stores.observations.rates(venue.id, provider)).items()
-        }
-        return seen, rates
+        providers = sorted({pool.name.provider for pool in pools})
+        return seen, await self._stores.observations.rates(venue.id, providers)
 
     async def _observed(self, venue: StoredVenue, question: QuoteQuestion, at_us: int) -> VenueQuotes:
         """Return quotes from what was observed of machines by a time, and what providers told of them."""

@@ -33,7 +33,7 @@ NOT_IN_SCHEMAS = (
     "must rise from one to the next",
     "a venue stands twice",
     "needs a deadline or a value",
-    "needs venues, clouds or rates",
+    "needs venues, clouds, peers or rates",
     "two jobs have one id",
     "what is left out is not limited",
     "min_lifetime_s must not be above lifetime_s",

@@ -26,7 +26,7 @@ _numbers = count(1)
 ROOT = Path(__file__).parents[2]
 GO_BACK = {
     *("0002", "0005", "0007", "0008", "0009", "0010", "0011", "0012", "0013", "0014", "0015", "0018"),
-    *("0019", "0020", "0021", "0022"),
+    *("0019", "0020", "0021", "0022", "0024"),
 }
 """Of the others docs/operations.md says why not."""
 PUT_BACK = ("--clean", "--if-exists", "--exit-on-error", "--single-transaction", "--no-owner")
@@ -202,7 +202,7 @@ def test_a_newer_schema_that_takes_this_program_is_run_on(url: str, caplog: pyte
 
 def test_one_revision_back_and_forth_loses_nothing(url: str) -> None:
     upgrade(url)
-    assert downgrade(url).revision == "0021"
+    back_to(url, "0021")
     assert downgrade(url).revision == "0020"
     assert downgrade(url).revision == "0019"
     assert downgrade(url).revision == "0018"
@@ -240,7 +240,7 @@ def test_venues_keep_their_schema(url: str) -> None:
     words = "venue_id, provider, region, zone, instance_type, product"
     run_sql(url, f"INSERT INTO pool ({words}) VALUES (1, 'a', 'r', 'z', 't', 'p')")
     run_sql(url, "INSERT INTO pool_observation VALUES (1, 'i', 1, 'started')")
-    assert downgrade(url).revision == "0021"
+    back_to(url, "0021")
     with pytest.raises(DowngradeRefused, match="all observations"):
         downgrade(url)
     assert stand(url).revision == "0021"
@@ -256,7 +256,7 @@ def test_venues_keep_their_schema(url: str) -> None:
 def test_clusters_keep_their_schema(url: str) -> None:
     upgrade(url)
     run_sql(url, "INSERT INTO cluster (name, spec) VALUES ('lab', '{}')")
-    assert downgrade(url).revision == "0021"
+    back_to(url, "0021")
     assert downgrade(url).revision == "0020"
     assert downgrade(url).revision == "0019"
     with pytest.raises(DowngradeRefused, match="all clusters"):
@@ -264,10 +264,15 @@ def test_clusters_keep_their_schema(url: str) -> None:
     assert stand(url).revision == "0019"
 
 
+def back_to(url: str, revision: str) -> None:
+    while downgrade(url).revision != revision:
+        pass
+
+
 def test_plans_keep_their_schema(url: str) -> None:
     upgrade(url)
     run_sql(url, "INSERT INTO plan (id, request, answer) VALUES ('nightly', '{}', '{}')")
-    assert downgrade(url).revision == "0021"
+    back_to(url, "0021")
     assert downgrade(url).revision == "0020"
     with pytest.raises(DowngradeRefused, match="all plans"):
         downgrade(url)
@@ -277,6 +282,7 @@ def test_plans_keep_their_schema(url: str) -> None:
 def test_peers_keep_their_schema(url: str) -> None:
     upgrade(url)
     run_sql(url, "INSERT INTO peer (name, url, cloud, secret) VALUES ('b', 'https://example.org', 'b', 's')")
+    back_to(url, "0022")
     with pytest.raises(DowngradeRefused, match="all peers"):
         downgrade(url)
     assert stand(url).revision == "0022"

@@ -18,6 +18,7 @@ from app.domain.jobs import AwayEnd, Federate, OnPreempted, Word
 from app.domain.values import DecisionOutcome, InstanceStatus, Policy, RunCause
 from app.engine.jobs.originside import AwayState
 from app.explaining.rules.explanations import PromiseStatus
+from app.federation.rules.promises import Unpromised
 from app.following.wire.webhooks import WebhookStatus
 from app.forecasts.rules import RunStatus
 from app.identity.service import TokenStatus
@@ -152,7 +153,14 @@ WORDS = {
     words.SurvivalSourceWord: SurvivalSource,
     words.PlannedRunWord: ["spot", "on_demand", "not_at_all"],
     words.ChoiceMethodWord: ChoiceMethod,
-    words.LeftOutWord: ["type_unknown", "price_unknown", "history_too_short", "no_evidence", "too_many"],
+    words.LeftOutWord: [
+        "type_unknown",
+        "price_unknown",
+        "history_too_short",
+        "no_evidence",
+        "too_many",
+        *Unpromised,
+    ],
     words.JobMoveWord: [kind.name.lower() for kind in JobMoveKind],
     words.RevokedByWord: RevokedBy,
     words.QuoteSourceWord: QuoteSource,

@@ -1,4 +1,4 @@
-"""Curves of a pool: each point as a quote's, never rising, the bids those of the exact quantile, evidence beside all."""
+"""Curves of a pool: each point as a quote's, never rising, the least bids exact, and evidence beside all."""
 
 from __future__ import annotations
 

@@ -300,18 +300,18 @@ plan = Table(
     *(Column(name, JSONB, nullable=False) for name in ("request", "answer")),
 )
 
-# What was said of a job and what came of it. A job that began on demand has no venue.
+# What was said of a job and what came of it. A job that began on demand has no venue and no peer.
 plan_outcome = Table(
     "plan_outcome",
     metadata,
     Column("plan_id", Text, ForeignKey("plan.id", ondelete="CASCADE"), primary_key=True),
     Column("job", Text, primary_key=True),
     Column("told_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
-    *(Column(name, Text) for name in ("venue", "zone", "instance_type")),
+    *(Column(name, Text) for name in ("venue", "zone", "instance_type", "peer")),
     *(Column(name, Double, nullable=False) for name in ("promised", "said_cost")),
     Column("outcome", JSONB, nullable=False),
+    *(Index(f"plan_outcome_{name}", name) for name in ("venue", "peer")),
 )
-Index("plan_outcome_venue", plan_outcome.c.venue)
 
 price_gap = Table(
     "price_gap",

@@ -59,6 +59,8 @@ COSTS = {
     "read_cluster_cost": 20,
     "read_cluster_metrics": 50,
     "read_curves": 20,
+    "promise_peer": 5,
+    "read_peer_reliability": 20,
     "read_pool_survival": 20,
     "read_quotes": 5,
     "read_reliability": 50,

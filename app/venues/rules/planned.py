@@ -27,10 +27,11 @@ _POINTS = 256
 
 
 class SurvivalSource(StrEnum):
-    """The evidence for a survival: past prices, a cloud's quantile table, observed machines, or a provider's rate."""
+    """The evidence for a survival: past prices, a quantile table here or at a peer, machines, or a provider's rate."""
 
     PRICE_CROSSING = "price_crossing"
     QUANTILE_TABLE = "quantile_table"
+    PEER_PROMISE = "peer_promise"
     OBSERVED = "observed"
     PROVIDER_RATE = "provider_rate"
 

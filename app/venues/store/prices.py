@@ -211,6 +211,7 @@ class VenuePriceStore:
             [[is_free]] = await session.execute("SELECT pg_try_advisory_xact_lock(%(a)s, %(b)s)", lock)
             if not is_free:
                 raise VenueBusy(f"prices are being written; venue {name!r} was not removed")
+            await session.execute("SELECT id FROM venue WHERE name = %(name)s FOR UPDATE", {"name": name})
             for statement in _REMOVE_OF_VENUE:
                 await session.execute(statement, {"name": name})
             return bool(await session.execute("DELETE FROM venue WHERE name = %(name)s RETURNING id", {"name": name}))
@@ -272,8 +273,8 @@ async def _write_rates(session: Session, venue_id: int, rates: Mapping[PoolName,
 
 
 async def pools_of(session: Session, venue_id: int, names: Iterable[PoolName]) -> dict[PoolName, int]:
-    """Return the ids of all pools of a venue; those named are made if they are not there."""
-    named = [*names]
+    """Return the ids of all pools of a venue; those named are made if they are not there, always in one order."""
+    named = sorted(names)
     words = {word: [getattr(name, word) for name in named] for word in PoolName._fields}
     await session.execute(_POOLS, {"venue": venue_id, **words})
     sql = f"SELECT {_OF_POOL} FROM pool WHERE venue_id = %(venue)s"

@@ -142,6 +142,7 @@ class Methods:
     cluster_events = Method(cluster_calls.cluster_events)
     report_cluster_events = Method(cluster_calls.report_cluster_events)
     venue_reliability = Method(plan_calls.venue_reliability)
+    peer_reliability = Method(plan_calls.peer_reliability)
     make_plan = Method(plan_calls.make_plan)
     plans = Method(plan_calls.plans)
     plan = Method(plan_calls.plan)

@@ -42,9 +42,16 @@ from tenure_client.forms.instances import (
 from tenure_client.forms.jobs import AttemptsAnswer, JobAnswer, JobsAnswer
 from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
 from tenure_client.forms.owners import OwnerAnswer, OwnersAnswer
-from tenure_client.forms.peers import OfferWordAnswer, PeerAnswer, PeersAnswer, PeerTrialAnswer
+from tenure_client.forms.peers import (
+    OfferWordAnswer,
+    PeerAnswer,
+    PeerPromiseAnswer,
+    PeersAnswer,
+    PeerTrialAnswer,
+)
 from tenure_client.forms.plans import (
     JobMoveAnswer,
+    PeerReliabilityAnswer,
     PlanAnswer,
     PlanOutcomeAnswer,
     PlansAnswer,
@@ -290,6 +297,7 @@ OFFER_JOB = Endpoint("PUT", _OFFER, OfferWordAnswer, Chapter.PEERS, "Offer a job
 AWARD_JOB = Endpoint("PUT", f"{_OFFER}/award", OfferWordAnswer, Chapter.PEERS, "Award a job")
 OFFER = Endpoint("GET", _OFFER, OfferWordAnswer, Chapter.PEERS, "Show an attempt")
 WITHDRAW_OFFER = Endpoint("DELETE", _OFFER, OfferWordAnswer, Chapter.PEERS, "End an attempt")
+PEER_PROMISE = Endpoint("GET", f"{_CLOUD}/promise", PeerPromiseAnswer, Chapter.PEERS, "Ask what a host promises")
 _PEER = "/v1/peers/{peer}"
 ADD_PEER = Endpoint("POST", "/v1/peers", PeerAnswer, Chapter.PEERS, "Enter a peer", 201, repeat=Repeat.ONCE)
 PEERS = Endpoint("GET", "/v1/peers", PeersAnswer, Chapter.PEERS, "List peers")
@@ -326,6 +334,9 @@ REPORT_CLUSTER_EVENTS = Endpoint(
 )
 VENUE_RELIABILITY = Endpoint(
     "GET", f"{_VENUE}/reliability", VenueReliabilityAnswer, Chapter.VENUES, "Promised against happened in a venue"
+)
+PEER_RELIABILITY = Endpoint(
+    "GET", f"{_PEER}/reliability", PeerReliabilityAnswer, Chapter.PEERS, "Promised against happened at a peer"
 )
 _PLAN = "/v1/plans/{plan}"
 MAKE_PLAN = Endpoint("POST", "/v1/plans", PlanAnswer, Chapter.PLANS, "Plan jobs")

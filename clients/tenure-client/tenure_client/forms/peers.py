@@ -45,6 +45,24 @@ class PeerTrialAnswer(Answer, kw_only=True):
     error: str | None
 
 
+class PromisePointAnswer(Answer, kw_only=True):
+    """The share of instances that live so long."""
+
+    lifetime_s: Seconds
+    survival: float
+
+
+class PeerPromiseAnswer(Answer, kw_only=True):
+    """A host's forecast for instances of a size that a peer would start now. Nothing is held."""
+
+    refused: Annotated[str | None, Meta(description="The reason for which nothing is promised; null: it is.")]
+    slots: Annotated[int, Meta(description="So many instances fit now, beside what the peer has; 0 if refused.")]
+    longest_s: Annotated[Seconds, Meta(description="The longest that a job of the peer may run.")]
+    windows: Annotated[float, Meta(description="Pieces of evidence that share no future.")]
+    at_least: Annotated[float | None, Meta(description="A lower bound in the middle of the points; null: unknown.")]
+    points: Annotated[list[PromisePointAnswer], Meta(description="By lifetime; what is not certified is 0.")]
+
+
 class OfferWordAnswer(Answer, kw_only=True):
     """A host's word on an attempt."""
 
