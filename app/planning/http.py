@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.federation.peering import PeerKeeper
 from app.planning.plans import Plans
 from app.planning.wire import (
     MoveQuery,
@@ -73,5 +74,8 @@ async def read_venue_reliability(request: Request) -> Response:
 
 async def read_peer_reliability(request: Request) -> Response:
     """Show how true plans were for the jobs that began at a peer: promised against happened, said against paid."""
-    peer, plans = request.path_params["peer"], reached(request, Plans)
-    return respond(peer_reliability_answer(peer, [*await plans.of_peer(peer)]))
+    peer = request.path_params["peer"]
+    outcomes = await reached(request, Plans).of_peer(peer)
+    if not outcomes:  # those of a peer that was removed are still told
+        await reached(request, PeerKeeper).show(peer)
+    return respond(peer_reliability_answer(peer, [*outcomes]))

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.domain.errors import PeerNotFound
 from app.domain.times import from_datetime, from_rfc3339
+from app.federation.peering import PeerKeeper
 from app.planning.plans import Plans, StoredOutcome
 from app.planning.reliability import records_of
 from app.platform.http.errors import Forbidden
@@ -73,7 +73,7 @@ async def show_peer_reliability(request: Request) -> Response:
     peer = request.path_params["peer"]
     outcomes = await reached(request, Plans).of_peer(peer)
     if not outcomes:
-        raise PeerNotFound(f"no plan's job began at a peer {peer!r}")
+        await reached(request, PeerKeeper).show(peer)
     return _reliability(request, peer, outcomes, is_venue=False)
 
 

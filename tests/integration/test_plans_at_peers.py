@@ -120,7 +120,8 @@ def test_outcomes_at_a_peer_make_its_reliability_and_calibrate_it(host: Service)
         assert client.peer_reliability("b").all.count == 1
     page = httpx2.get(f"{host.url}/ui/peers/b/reliability", headers={"Cookie": f"tenure_token={TOKEN}"})
     assert "2 cores, 1024 MiB" in page.text
-    assert host.client.get("/v1/peers/nobody/reliability").json()["all"]["count"] == 0
+    check(host.client.get("/v1/peers/nobody/reliability"), errors.PeerNotFound)
+    assert host.client.get("/v1/peers/bare/reliability").json()["all"]["count"] == 0
 
 
 class _Liar(BaseHTTPRequestHandler):
