@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.domain.errors import Conflict
-from app.domain.times import DAY_US, SECOND_US
+from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.platform.http.reached import reached
 from app.platform.pages.rendering import render
 from app.venues.pages.venues import refuse_scoped
@@ -27,6 +27,8 @@ _MOST_BIDS = 4
 _BID = re.compile(r"[0-9]{1,5}(\.[0-9]{1,6})?")
 _SHOWN_US, _POINTS = 14 * DAY_US, 336
 _LONGEST_TEXT = 60
+_SHOWN_POINT = LIFETIMES_US.index(6 * HOUR_US)
+"""The point that a legend tells of before anybody points at another."""
 _PROBLEM = "Write up to four prices with points, like 0.05, 0.2."
 
 
@@ -92,12 +94,24 @@ def survival_chart(curves: Sequence[SurvivalCurve]) -> dict[str, Any]:
     last = curves[-1]
     bound = {"label": "at least" if last.bid is None else f"bid {last.bid:.4g}, at least", "dash": [2, 4]}
     series.append(bound | {"colour": "edge", "values": [point.at_least for point in last.points]})
-    times = [point.lifetime_us / SECOND_US for point in last.points]
     return {
-        "x": {"kind": "length", "name": "lifetime", "label": "lifetime", "lowest": times[0], "values": times},
+        "x": {
+            "kind": "length",
+            "name": "lifetime",
+            "label": "lifetime",
+            "lowest": times[0],
+            "values": times,
+            "shown": _SHOWN_POINT,
+        },
         "y": {"kind": "share", "label": "alive", "most": 1.02},
         "series": series,
     }
+
+
+def _lifetimes(lifetimes_us: Sequence[int]) -> dict[str, Any]:
+    times = [us / SECOND_US for us in lifetimes_us]
+    look = {"kind": "length", "name": "lifetime", "label": "lifetime", "lowest": times[0], "shown": _SHOWN_POINT}
+    return look | {"values": times}
 
 
 def bid_chart(lifetimes_us: Sequence[int], least: Sequence[LeastBids], on_demand: float | None) -> dict[str, Any]:
@@ -109,9 +123,15 @@ def bid_chart(lifetimes_us: Sequence[int], least: Sequence[LeastBids], on_demand
     if on_demand is not None:
         fixed = {"label": "on demand", "colour": "edge", "dash": [6, 4]}
         series.append(fixed | {"values": [on_demand for _ in lifetimes_us]})
-    times = [us / SECOND_US for us in lifetimes_us]
     return {
-        "x": {"kind": "length", "name": "lifetime", "label": "lifetime", "lowest": times[0], "values": times},
+        "x": {
+            "kind": "length",
+            "name": "lifetime",
+            "label": "lifetime",
+            "lowest": times[0],
+            "values": times,
+            "shown": _SHOWN_POINT,
+        },
         "y": {"kind": "price", "label": "least bid, an hour"},
         "series": series,
     }
