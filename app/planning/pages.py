@@ -119,7 +119,7 @@ def _span_s(jobs: Sequence[Mapping[str, Any]], as_of_us: int) -> float:
     """Return the time that all bars show, up to the last end and the last deadline."""
     ends = [one["to_s"] for job in jobs for one in (*job["typical"], *job["bad"])]
     due = [(from_rfc3339(job["deadline"]) - as_of_us) / SECOND_US for job in jobs if job["deadline"] is not None]
-    return max([*ends, *due, 1.0])
+    return float(max([*ends, *due, 1.0]))
 
 
 def _deadline_place(job: Mapping[str, Any], as_of_us: int, span_s: float) -> float | None:

@@ -61,6 +61,15 @@ class OutcomeTold:
     body: Mapping[str, Any]
 
 
+class _Beginning(NamedTuple):
+    """The venue or the peer in which a job began, and the pool."""
+
+    venue: str | None = None
+    peer: str | None = None
+    zone: str | None = None
+    instance_type: str | None = None
+
+
 class Plans:
     """Makes and keeps plans. One is made at a time. `now_us` is the server's clock."""
 
@@ -148,8 +157,7 @@ class Plans:
     async def tell(self, id_: str, told: OutcomeTold) -> StoredOutcome:
         """Keep what came of a job. Raises PlanNotFound, PlannedJobNotFound, OutcomeConflict."""
         job = _job_of(await self.show(id_), told.job)
-        said = {"promised": job["survival"], "said_cost": job["expected_cost"]}
-        new = NewOutcome(plan=id_, job=told.job, **_began(job), **said, outcome=told.body)
+        new = NewOutcome(id_, told.job, *_began(job), job["survival"], job["expected_cost"], told.body)
         stored, is_same = await self._store.tell(new)
         if not is_same:
             raise OutcomeConflict(f"another outcome was told of job {told.job!r} of plan {id_!r}")
@@ -172,14 +180,17 @@ def _ratio(outcomes: Sequence[StoredOutcome]) -> float:
     return ratio.value
 
 
-def _began(job: Content) -> dict[str, str | None]:
+def _began(job: Content) -> _Beginning:
     """Return the venue or the peer in which a job began, with the pool; None where it was neither."""
-    way = next(iter(job["ways"]), None)
-    venue = way["place"] if way is not None and way["product"] is not None else None
-    peer = way["place"] if way is not None and way["source"] == SurvivalSource.PEER_PROMISE else None
-    if venue is None and peer is None:
-        return {"venue": None, "peer": None, "zone": None, "instance_type": None}
-    return {"venue": venue, "peer": peer, "zone": way["zone"], "instance_type": way["instance_type"]}
+    if not job["ways"]:
+        return _Beginning()
+    way = job["ways"][0]
+    pool = way["zone"], way["instance_type"]
+    if way["product"] is not None:
+        return _Beginning(way["place"], None, *pool)
+    if way["source"] == SurvivalSource.PEER_PROMISE:
+        return _Beginning(None, way["place"], *pool)
+    return _Beginning()
 
 
 def _feasible(question: PlanQuestion, known: KnownPlaces) -> MadePlan:

@@ -20,6 +20,7 @@ from app.domain import errors
 from tenure_client import TenureClient
 
 SIZE = {"cores": 2, "memory_mib": 1024}
+DEADLINE = (datetime.now(UTC) + timedelta(hours=9)).isoformat()
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +49,8 @@ def host(database_url: str) -> Iterator[Service]:
 
 
 def plan(service: Service, id_: str, *peers: str, **more: Any) -> httpx2.Response:
-    deadline = (datetime.now(UTC) + timedelta(hours=9)).isoformat()
     return service.client.post("/v1/plans", json={
-        "id": id_, "jobs": [{"id": "render", "work_s": 3600, "deadline": deadline}], "probability": 0,
+        "id": id_, "jobs": [{"id": "render", "work_s": 3600, "deadline": DEADLINE}], "probability": 0,
         "peers": [{"peer": name, **SIZE, "price_per_core_hour": 0.01} for name in peers],
         "rates": [{"name": "spot", "price": 1.0, "on_demand_price": 3.0, "lost_in_a_month": 0.1}],
     } | more)  # fmt: skip
@@ -99,8 +99,7 @@ def test_a_peer_is_a_place_of_a_plan_beside_others(host: Service) -> None:
 
 
 def test_a_peer_takes_no_more_jobs_than_it_has_room_for(host: Service) -> None:
-    deadline = (datetime.now(UTC) + timedelta(hours=9)).isoformat()
-    jobs = [{"id": f"j{at}", "work_s": 3600, "deadline": deadline} for at in range(5)]
+    jobs = [{"id": f"j{at}", "work_s": 3600, "deadline": DEADLINE} for at in range(5)]
     found = made(plan(host, "five", "b", jobs=jobs, zone_share=1))
     places = [job["ways"][0]["place"] for job in found["jobs"]]
     assert places.count("b") == 4
@@ -108,14 +107,14 @@ def test_a_peer_takes_no_more_jobs_than_it_has_room_for(host: Service) -> None:
 
 def test_outcomes_at_a_peer_make_its_reliability_and_calibrate_it(host: Service) -> None:
     said = made(plan(host, "judged", "b"))["jobs"][0]
-    told = {"job": "render", "cost": 3 * said["expected_cost"], "lost": 1, "ended_at": "2026-01-01T00:00:00Z"}
+    told = {"job": "render", "cost": 2 * said["expected_cost"], "lost": 1, "ended_at": "2026-01-01T00:00:00Z"}
     outcome = made(host.client.post("/v1/plans/judged/outcomes", json=told))
     assert (outcome["peer"], outcome["venue"], outcome["promised"]) == ("b", None, said["survival"])
     found = made(host.client.get("/v1/peers/b/reliability"))
     assert (found["peer"], found["all"]["count"], found["all"]["lived"]) == ("b", 1, 0.0)
     assert [one["instance_type"] for one in found["pools"]] == ["2 cores, 1024 MiB"]
     later = made(plan(host, "judged-2", "b"))
-    assert later["calibrated_cost"] == pytest.approx(3 * later["expected_cost"])
+    assert later["calibrated_cost"] == pytest.approx(2 * later["expected_cost"])
     with TenureClient(host.url, token=TOKEN) as client:
         assert client.peer_reliability("b").all.count == 1
     page = httpx2.get(f"{host.url}/ui/peers/b/reliability", headers={"Cookie": f"tenure_token={TOKEN}"})

@@ -95,14 +95,7 @@ def survival_chart(curves: Sequence[SurvivalCurve]) -> dict[str, Any]:
     bound = {"label": "at least" if last.bid is None else f"bid {last.bid:.4g}, at least", "dash": [2, 4]}
     series.append(bound | {"colour": "edge", "values": [point.at_least for point in last.points]})
     return {
-        "x": {
-            "kind": "length",
-            "name": "lifetime",
-            "label": "lifetime",
-            "lowest": times[0],
-            "values": times,
-            "shown": _SHOWN_POINT,
-        },
+        "x": _lifetimes([point.lifetime_us for point in last.points]),
         "y": {"kind": "share", "label": "alive", "most": 1.02},
         "series": series,
     }
@@ -124,14 +117,7 @@ def bid_chart(lifetimes_us: Sequence[int], least: Sequence[LeastBids], on_demand
         fixed = {"label": "on demand", "colour": "edge", "dash": [6, 4]}
         series.append(fixed | {"values": [on_demand for _ in lifetimes_us]})
     return {
-        "x": {
-            "kind": "length",
-            "name": "lifetime",
-            "label": "lifetime",
-            "lowest": times[0],
-            "values": times,
-            "shown": _SHOWN_POINT,
-        },
+        "x": _lifetimes(lifetimes_us),
         "y": {"kind": "price", "label": "least bid, an hour"},
         "series": series,
     }
