@@ -14,7 +14,7 @@ import typer
 
 from app.commands import options
 from app.commands.evaluation import each
-from app.commands.fitting import Column, print_fitting
+from app.commands.fitting import Column, figure, print_fitting
 from app.commands.options import on_service
 from app.commands.output import STDERR, STDOUT, print_json
 from app.commands.pricefiles import time_of
@@ -138,7 +138,7 @@ def list_plans(client: TenureClient, *, as_json: options.Json = False) -> None:
         return
     columns = [Column("plan", 9), Column("as of", 7), Column("jobs", 5, is_number=True)]
     rows = [
-        [one.id, f"{one.as_of:%Y-%m-%d %H:%M}", one.job_count, f"{one.expected_cost:.4g}", _number(one.on_demand_cost)]
+        [one.id, f"{one.as_of:%Y-%m-%d %H:%M}", one.job_count, f"{one.expected_cost:.4g}", figure(one.on_demand_cost)]
         for one in found
     ]
     more = [Column("cost", 6, is_number=True), Column("on demand", 4, is_number=True)]
@@ -298,15 +298,15 @@ def _row(job: PlannedJobAnswer) -> list[object]:
     return [
         job.id,
         where,
-        _number(way.bid if way is not None else None),
+        figure(way.bid if way is not None else None),
         "-" if every is None else f"{every / 3600:.1f} h",
         "-" if leave is None else f"{leave:%Y-%m-%d %H:%M}",
-        _number(job.expected_cost),
-        _number(None if job.cost is None else job.cost.p50),
-        _number(None if job.cost is None else job.cost.p95),
-        _number(None if fixed is None else fixed.cost),
-        _number(job.in_time, 3),
-        _number(job.all_spot, 3),
+        figure(job.expected_cost),
+        figure(None if job.cost is None else job.cost.p50),
+        figure(None if job.cost is None else job.cost.p95),
+        figure(None if fixed is None else fixed.cost),
+        figure(job.in_time, 3),
+        figure(job.all_spot, 3),
     ]
 
 
@@ -314,8 +314,4 @@ def _record_row(one: VenueRecordAnswer) -> list[object]:
     pool = "all" if one.zone is None else f"{one.zone} {one.instance_type}".strip()
     interval = f"{one.lived_low:.3f} to {one.lived_high:.3f}"
     costs = f"{one.said_cost:.4g}", f"{one.paid_cost:.4g}"
-    return [pool, one.count, _number(one.promised, 3), _number(one.lived, 3), interval, *costs]
-
-
-def _number(value: float | None, digits: int = 4) -> str:
-    return "-" if value is None else f"{value:.{digits}g}"
+    return [pool, one.count, figure(one.promised, 3), figure(one.lived, 3), interval, *costs]

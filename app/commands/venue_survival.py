@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app.commands import options
-from app.commands.fitting import Column, print_fitting
+from app.commands.fitting import Column, figure, print_fitting
 from app.commands.options import on_service
 from app.commands.output import STDOUT, print_json
 from app.commands.pricefiles import time_of
@@ -96,10 +96,10 @@ def _print(answer: PoolSurvivalAnswer) -> None:
     rows: list[list[object]] = [
         [
             _length(point.lifetime_s),
-            _number(curve.bid),
+            figure(curve.bid),
             curve.source.replace("_", " "),
-            _number(point.survival),
-            _number(point.at_least),
+            figure(point.survival),
+            figure(point.at_least),
             point.windows,
         ]
         for curve in answer.curves
@@ -111,7 +111,7 @@ def _print(answer: PoolSurvivalAnswer) -> None:
     if answer.least_bids:
         shares = [Column(f"at {one.probability:g}", 8, is_number=True) for one in answer.least_bids]
         lines = [
-            [_length(first.lifetime_s), *(_number(one.points[at].bid) for one in answer.least_bids)]
+            [_length(first.lifetime_s), *(figure(one.points[at].bid) for one in answer.least_bids)]
             for at, first in enumerate(answer.least_bids[0].points)
         ]
         print_fitting(STDOUT, [Column("lifetime", 9), *shares], lines, "Least bids that reach a survival")
@@ -119,7 +119,3 @@ def _print(answer: PoolSurvivalAnswer) -> None:
 
 def _length(seconds: float) -> str:
     return length_text(round(seconds * SECOND_US))
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"

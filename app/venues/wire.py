@@ -31,8 +31,8 @@ from tenure_client.forms.venues import (
     LeastBidsAnswer,
     PoolAnswer,
     PoolSurvivalAnswer,
+    PoolSurvivalPointAnswer,
     SurvivalCurveAnswer,
-    SurvivalPointAnswer,
     VenueAnswer,
     VenueFeedAnswer,
     VenueModelAnswer,
@@ -181,8 +181,8 @@ def survival_answer(found: FoundCurves) -> PoolSurvivalAnswer:
     )
 
 
-def _survival_point(point: SurvivalPoint) -> SurvivalPointAnswer:
-    return SurvivalPointAnswer(
+def _survival_point(point: SurvivalPoint) -> PoolSurvivalPointAnswer:
+    return PoolSurvivalPointAnswer(
         lifetime_s=seconds(point.lifetime_us), survival=point.survival, at_least=point.at_least, windows=point.windows
     )
 

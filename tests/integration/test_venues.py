@@ -185,6 +185,20 @@ def test_a_gap_that_is_told_censors(service: Service) -> None:
     assert [one["windows"] for one in told] != [one["windows"] for one in plain]
 
 
+def test_56_hours_without_prices_censor_what_runs_into_them_and_are_stale_inside(service: Service) -> None:
+    gap = SilentStretch(BEGIN_US + 3 * DAY_US, BEGIN_US + 3 * DAY_US + 56 * HOUR_US)
+    put(service, "steady", lines("a"))
+    known = [one for one in lines("a") if not gap.from_us < from_rfc3339(one.split(",")[5]) < gap.to_us]
+    put(service, "broken-off", known)
+    whole, gapped = (quotes(service.client, name)["quotes"][0] for name in ("steady", "broken-off"))
+    [steps] = rows_of(known).venue().pools.values()
+    expected = pool_quote(steps, END_US, 60 * DAY_US, 2 * HOUR_US, 0.95, 8)
+    assert (gapped["survival"], gapped["windows"]) == (expected.survival, expected.windows)
+    assert whole["windows"] - gapped["windows"] >= 56 // 2 - 1, "no window reaches into what nobody knows"
+    path, inside = "/v1/venues/broken-off/quotes", rfc3339(gap.from_us + 30 * HOUR_US)
+    check(service.client.get(path, params={"lifetime_s": 7200, "at": inside}), errors.PricesStale)
+
+
 def test_old_short_and_missing_prices_are_said(service: Service) -> None:
     put(service, "young", lines("a", 10) + lines("b", 1)[:20])
     client = service.client

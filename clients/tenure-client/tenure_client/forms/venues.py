@@ -107,7 +107,7 @@ class VenueQuotesAnswer(Answer, kw_only=True):
     links: list[Link]
 
 
-class SurvivalPointAnswer(Answer, kw_only=True):
+class PoolSurvivalPointAnswer(Answer, kw_only=True):
     """The share of machines that live so long."""
 
     lifetime_s: Seconds
@@ -121,7 +121,7 @@ class SurvivalCurveAnswer(Answer, kw_only=True):
 
     bid: Annotated[float | None, Meta(description="Of an hour; null where machines end for lack of capacity.")]
     source: QuoteSourceWord
-    points: list[SurvivalPointAnswer]
+    points: list[PoolSurvivalPointAnswer]
 
 
 class LeastBidPointAnswer(Answer, kw_only=True):
