@@ -186,8 +186,6 @@ def test_a_venue_without_prices_says_so(page: Page, service: Service) -> None:
     expect(page.locator(".empty")).to_contain_text("No pools yet")
     page.goto(f"{service.url}/ui/venues/bare/reliability")
     expect(page.locator(".empty")).to_contain_text("No outcomes yet")
-    page.goto(f"{service.url}/ui/venues/bare/pools/1")
-    expect(page.get_by_role("heading", name="Not found")).to_be_visible()
 
 
 def test_a_constant_price_lives_but_is_never_certain(page: Page, service: Service) -> None:
