@@ -1,4 +1,4 @@
-"""What a host's forecast says of instances that a peer would start there now: a promise to plan with. It holds nothing.
+"""Promises: a host's forecast for instances that a peer would start there now, to plan with. Nothing is held.
 
 A peer that is paused or does not answer costs a plan nothing but its place in it.
 """

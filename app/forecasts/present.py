@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.admission.quote import Quotes, quotes_of_now
 from app.domain.times import DAY_US, SECOND_US
 from app.engine.cloud import Cloud
 from app.engine.cluster import Ints
+from app.forecast.survival import Floats
 from app.scheduling.slots import outlooks_beside, slots_of
 
-Floats = NDArray[np.float64]
 _FIRST_US, _LONGEST_US, _POINTS = 60 * SECOND_US, 90 * DAY_US, 64
 
 

@@ -86,7 +86,7 @@ class KnownPlaces:
 
 
 Promises = Sequence[PeerPromise | NoPromise]
-"""What the peers of a request promise, in its order."""
+"""The promises of a request's peers, in its order."""
 
 
 class PlanPlaces:

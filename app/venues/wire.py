@@ -95,6 +95,8 @@ class VenueQuotesQuery(Query):
 
 
 class PoolSurvivalQuery(Query):
+    """The bids and the lifetime that a pool's curves are asked for."""
+
     bids: Annotated[str, Field(pattern=_BIDS)] | None = Field(
         None,
         alias="bid",

@@ -1,4 +1,4 @@
-"""What a host's forecast promises a peer, as the peer reads it: the host is not trusted."""
+"""Promises of hosts, as a peer reads them: the host is not trusted."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from app.platform.http.reached import reached
 from app.platform.pages.rendering import render
 from app.venues.pages.venues import refuse_scoped
 from app.venues.reads import FoundCurves, VenueReads, pool_id
-from app.venues.rules.curves import LIFETIMES_US, LeastBids, SurvivalCurve
+from app.venues.rules.curves import LIFETIMES_US, LevelBids, SurvivalCurve
 from app.venues.rules.history import PriceSteps
 from app.venues.rules.observed import QuoteSource
 from app.venues.rules.quotes import CONFIDENCE
@@ -107,7 +107,7 @@ def _lifetimes(lifetimes_us: Sequence[int]) -> dict[str, Any]:
     return look | {"values": times}
 
 
-def bid_chart(lifetimes_us: Sequence[int], least: Sequence[LeastBids], on_demand: float | None) -> dict[str, Any]:
+def bid_chart(lifetimes_us: Sequence[int], least: Sequence[LevelBids], on_demand: float | None) -> dict[str, Any]:
     """Draw the least bid by lifetime at each probability, beside the price on demand."""
     series: list[dict[str, Any]] = [
         {"label": f"lives at {100 * one.probability:g} %", "colour": f"line-{at + 1}", "values": [*one.bids]}

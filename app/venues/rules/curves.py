@@ -47,7 +47,7 @@ class SurvivalCurve(NamedTuple):
     points: Sequence[SurvivalPoint]
 
 
-class LeastBids(NamedTuple):
+class LevelBids(NamedTuple):
     """The least bid for each of the lifetimes that reaches a probability; None where there is none."""
 
     probability: float
@@ -62,7 +62,7 @@ class PoolCurves:
     price: float | None
     lifetimes_us: Sequence[int]
     curves: Sequence[SurvivalCurve] = ()
-    least_bids: Sequence[LeastBids] = ()
+    least_bids: Sequence[LevelBids] = ()
     why_not: QuoteReason | None = None
 
 
@@ -146,17 +146,17 @@ def _learned(pools: PricedPools, past: PriceSteps, counted: SurvivalCurve, train
     return SurvivalCurve(counted.bid, QuoteSource.LEARNED, _never_rising(points))
 
 
-def _least_counted(level: float, price: float, highest: Sequence[Dollars]) -> LeastBids:
+def _least_counted(level: float, price: float, highest: Sequence[Dollars]) -> LevelBids:
     found = [least_bid(one, level, price) for one in highest]
-    return LeastBids(level, QuoteSource.PRICE_CROSSING, [None if isnan(bid) else bid for bid in found])
+    return LevelBids(level, QuoteSource.PRICE_CROSSING, [None if isnan(bid) else bid for bid in found])
 
 
 def _least_learned(
     level: float, pools: PricedPools, past: PriceSteps, lifetimes_us: Sequence[int], trained: TrainedSurvival
-) -> LeastBids:
+) -> LevelBids:
     found = [trained.least_bid(pools, 0, past, lifetime_us, level) for lifetime_us in lifetimes_us]
     bids = [bid if chance >= level - ROUNDING else None for bid, chance in found]
-    return LeastBids(level, QuoteSource.LEARNED, bids)
+    return LevelBids(level, QuoteSource.LEARNED, bids)
 
 
 def _never_rising(points: Sequence[SurvivalPoint]) -> list[SurvivalPoint]:
