@@ -12,16 +12,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
-from processes import HEADERS, TOKEN, Process, tenure
-
-from app.domain.times import HOUR_US, SECOND_US, rfc3339
-from app.venues.rules.pricefiles import CSV_COLUMNS
+from processes import HEADERS, TOKEN, Process
 
 USUAL_S = 60
 SECONDS = int(os.environ.get("TENURE_SCHEMATHESIS_S", USUAL_S))
@@ -39,14 +35,7 @@ EXAMPLES = [
     ("/v1/clouds/north/nodes", {"name": "node-1", "cores": 32}),
     ("/v1/clouds/north/instances", {"id": "i-1", "market": "on_demand", "flavor": "small"}),
     ("/v1/clouds/north/tables", None),
-    ("/v1/peers", {"name": "north-b", "url": "https://peer.example.org", "cloud": "north", "token": "t"}),
-    ("/v1/tokens", {"name": "north-b", "role": "peer"}),
 ]
-PLAN = {
-    "id": "nightly-1",
-    "jobs": [{"id": "render", "work_s": 3600, "on_type": "c3.xlarge", "deadline": "2100-01-01T00:00:00Z"}],
-    "venues": ["aws-east"],
-}
 """Names in the examples of the document."""
 
 
@@ -57,26 +46,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     with httpx2.Client(base_url=process.url, headers=HEADERS) as client:
         for path, body in EXAMPLES:
             client.post(path, json=body).raise_for_status()
-        prices, types = venue_files(tmp_path_factory.mktemp("prices"))
-        done = tenure("venue", "import", "aws-east", prices, "--types", types, environment=process.environment)
-        assert done.returncode == 0, done.stderr
-        client.post("/v1/plans", json=PLAN, timeout=180).raise_for_status()
     yield process
     assert process.interrupt() == 0
-
-
-def venue_files(directory: Path) -> tuple[str, str]:
-    """Write two days of prices of two pools up to now, and their machine type; return the files."""
-    now_us, rows = int(time.time()) * SECOND_US, [",".join(CSV_COLUMNS)]
-    for at in range(96):
-        for zone in "ab":
-            words = f"aws,us-east-1,us-east-1{zone},c3.xlarge,Linux/UNIX"
-            rows.append(f"{words},{rfc3339(now_us - (95 - at) * HOUR_US // 2)},0.0{3 + at % 5},USD")
-    prices, types = directory / "prices.csv", directory / "types.csv"
-    prices.write_text("\n".join(rows) + "\n")
-    header = "instance_type,vcpu,compute_units,memory_mib,on_demand_price,from"
-    types.write_text(f"{header}\nc3.xlarge,4,14,7680,0.21,2014-01-01\n")
-    return str(prices), str(types)
 
 
 @pytest.mark.timeout(SECONDS + 300)
