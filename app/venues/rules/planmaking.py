@@ -42,7 +42,7 @@ from app.venues.rules.planoptions import (
     ways_of,
 )
 
-MOST_WAYS = 4
+MOST_WAYS = 12
 STARTS = 240
 _SEED = 7_000
 

@@ -18,7 +18,7 @@ from app.domain.times import DAY_US, HOUR_US
 from app.venues.rules.calibrate import moved_shift, target_of
 from app.venues.rules.candidates import candidate_bids, least_reaching
 from app.venues.rules.drawing import PricedPools, highest_from
-from app.venues.rules.history import PriceSteps
+from app.venues.rules.history import Dollars, PriceSteps
 from app.venues.rules.learned import LearnedSurvival, fit_survival
 
 LEAST_KNOWN_US = 20 * DAY_US
@@ -57,17 +57,24 @@ class TrainedSurvival:
         bids = candidate_bids(float(past.price[-1]), pools.on_demand[pool])
         shift = self.shift(share)
         target, low, high = target_of(share, shift), 0, len(bids) - 1
+        known = dict[int, float]()
+
+        def chance(at: int) -> float:
+            if at not in known:
+                known[at] = float(self.model.chances(pools.rows(pool, past, [float(bids[at])], lifetime_us))[0])
+            return known[at]
+
         while low < high:
             middle = (low + high) // 2
-            if self._chance(pools, pool, past, float(bids[middle]), lifetime_us) >= target:
-                high = middle
-            else:
-                low = middle + 1
-        chance = self._chance(pools, pool, past, float(bids[low]), lifetime_us)
-        return float(bids[low]), _sigmoid(_logit(chance) - shift)
+            low, high = (low, middle) if chance(middle) >= target else (middle + 1, high)
+        return float(bids[low]), _sigmoid(_logit(chance(low)) - shift)
 
-    def _chance(self, pools: PricedPools, pool: int, past: PriceSteps, bid: float, lifetime_us: int) -> float:
-        return float(self.model.chances(pools.rows(pool, past, [bid], lifetime_us))[0])
+    def calibrated(self, chances: Dollars, share: float) -> Dollars:
+        """Return what chances of the model come to after the shift of a probability that is asked for."""
+        edge = 1e-6
+        kept = np.clip(chances, edge, 1.0 - edge)
+        odds = kept / (1.0 - kept) * exp(-self.shift(share))
+        return np.asarray(odds / (1.0 + odds), np.float64)
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
