@@ -69,12 +69,17 @@ class TrainedSurvival:
             low, high = (low, middle) if chance(middle) >= target else (middle + 1, high)
         return float(bids[low]), _sigmoid(_logit(chance(low)) - shift)
 
-    def calibrated(self, chances: Dollars, share: float) -> Dollars:
-        """Return what chances of the model come to after the shift of a probability that is asked for."""
-        edge = 1e-6
-        kept = np.clip(chances, edge, 1.0 - edge)
-        odds = kept / (1.0 - kept) * exp(-self.shift(share))
-        return np.asarray(odds / (1.0 + odds), np.float64)
+    def chances(self, rows: Dollars) -> Dollars:
+        """Return the calibrated probability to survive for each row of features: the level that it is the least for.
+
+        A level is reached by the chance of `target_of` its shift; between and beyond LEVELS the shift is as in `shift`.
+        """
+        levels = np.array([_logit(level) for level in LEVELS])
+        targets = np.maximum.accumulate(levels + self.shifts)
+        asked = np.array([_logit(chance) for chance in self.model.chances(rows).tolist()])
+        found = np.interp(asked, targets, levels)
+        found += np.minimum(asked - targets[0], 0.0) + np.maximum(asked - targets[-1], 0.0)
+        return np.array([_sigmoid(one) for one in found.tolist()])
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
