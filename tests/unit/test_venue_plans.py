@@ -324,6 +324,15 @@ def test_the_same_question_has_the_same_plan() -> None:
     assert [one.chosen for one in first.jobs] == [one.chosen for one in second.jobs]
 
 
+def test_a_young_pool_shortens_no_plan_that_does_not_use_it() -> None:
+    old, young = pool(moving(1)), moving(2)
+    since = young.step_at(29 * DAY_US)
+    small = MachineType(14.0, 1.0, 0.1)
+    beside = replace(pool(PriceSteps(young.at_us[since:], young.price[since:], young.end_us)), machine=small)
+    alone, both = (make_plan(question(job()), pools) for pools in ([old], [old, beside]))
+    assert both.costs.tolist() == alone.costs.tolist()
+
+
 def test_a_dearer_start_on_spot_than_on_demand_is_not_chosen() -> None:
     made = make_plan(question(job()), [pool(moving(1, mean=0.5))])
     assert made.jobs[0].chosen.pool == FIXED_POOL
