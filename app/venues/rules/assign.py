@@ -7,7 +7,7 @@ over the cheapest options, bounded in time; its gap is told, and where it finds 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -115,9 +115,9 @@ def _keeps(coupling: _Coupling, chosen: Sequence[int]) -> bool:
 
 
 def _risks(coupling: _Coupling, taken: Sequence[PlanOption]) -> Mapping[str, float]:
-    found = Counter[str]()
+    found = defaultdict[str, float](float)
     for one in taken:
-        found[coupling.group(one)] += _risk(one)  # type: ignore[assignment]
+        found[coupling.group(one)] += _risk(one)
     return found
 
 
