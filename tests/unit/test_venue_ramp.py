@@ -14,14 +14,14 @@ from oracles import venue_costs as plain
 from app.domain.inputs import InputError
 from app.domain.times import DAY_US, HOUR_US
 from app.venues.rules import cost
-from app.venues.rules.choose import ON_DEMAND, MachineOption, can_serve, expected_cost, expected_profit, most_profitable
+from app.venues.rules.choose import ON_DEMAND, MachineOption, can_serve, expected_profit, most_profitable
 from app.venues.rules.features import EVERY_US
 from app.venues.rules.history import PoolName, PriceSteps, VenuePrices
 from app.venues.rules.survival import lattice, prices_at
 from app.workbench.venues import walking
 from app.workbench.venues.jobs import place_jobs, read_jobs
 from app.workbench.venues.leases import NEVER, first_above, new_lease, use_until
-from app.workbench.venues.ramp import SaidCosts, backtest_ramp
+from app.workbench.venues.ramp import backtest_ramp
 from app.workbench.venues.setting import BacktestSetting, setting_of
 
 KTH = Path(__file__).parents[3] / "shared/traces/workloads/kth-sp2.swf.gz"
@@ -121,19 +121,6 @@ def test_a_backtest_earns_more_at_higher_prices_and_fails_less_at_higher_levels(
     careful = learned["cells"]["survival >= 0.97 e 0.25 p 0.25"]
     assert careful["tau"] < learned["tau"]
     assert 0.0 < careful["paid_over_calibrated"] < 3.0
-
-
-def test_estimates_move_with_the_outcomes_that_are_known_by_then() -> None:
-    costs, spot = SaidCosts(["a", "b"]), MachineOption(0, 0.1, 0.5, 4.0, 2.0)
-    costs.promise(spot, HOUR_US, 6.0, 4.0)
-    costs.promise(spot._replace(bid=ON_DEMAND), 0, 90.0, 4.0)
-    costs.hear(HOUR_US - 1)
-    assert costs.calibrated(spot) == spot
-    costs.hear(HOUR_US)
-    assert costs.calibrated(spot)[:5] == (0, 0.1, 0.5, 6.0, 3.0)
-    assert costs.calibrated(spot._replace(pool=1)).cost == 4.0, "another machine type"
-    assert costs.calibrated(spot._replace(bid=ON_DEMAND)).cost == 4.0, "a price on demand is known"
-    assert expected_cost(spot) == 3.0
 
 
 def test_jobs_are_read_from_logs_and_scaled_onto_the_tested_time(tmp_path: Path) -> None:

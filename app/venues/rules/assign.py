@@ -98,7 +98,8 @@ def choose_options(
 
 
 def _ranked(options: Sequence[PlanOption]) -> list[int]:
-    return sorted(range(len(options)), key=lambda at: options[at].loss)
+    """Return the numbers of options by rising loss, of equal ones that with the highest survival first."""
+    return sorted(range(len(options)), key=lambda at: (options[at].loss, -options[at].survival))
 
 
 def _keeps(coupling: _Coupling, chosen: Sequence[int]) -> bool:

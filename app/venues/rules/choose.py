@@ -27,11 +27,6 @@ def expected_profit(option: MachineOption, revenue: float, penalty: float) -> fl
     return option.survival * (revenue - option.cost) + (1.0 - option.survival) * failure
 
 
-def expected_cost(option: MachineOption) -> float:
-    """Return the mean of the costs of a run that completes and of one that fails."""
-    return option.survival * option.cost + (1.0 - option.survival) * option.failed_cost
-
-
 def most_profitable(options: Iterable[MachineOption], revenue: float, penalty: float) -> MachineOption:
     """Return the option with the highest expected profit (algorithm 1); the first of equal ones."""
     return max(options, key=lambda option: expected_profit(option, revenue, penalty))

@@ -223,7 +223,7 @@ def ways_after(options: Sequence[PlanOption], chosen: PlanOption, pools: Sequenc
     if chosen.pool < 0:
         return []
     found = [chosen]
-    ranked = sorted((one for one in options if one.pool >= 0), key=lambda one: one.loss)
+    ranked = sorted((one for one in options if one.pool >= 0), key=lambda one: (one.loss, -one.survival))
     while len(found) < MOST_WAYS:
         groups, taken = {pools[one.pool].group for one in found}, {one.pool for one in found}
         left = [one for one in ranked if one.pool not in taken]

@@ -28,9 +28,6 @@ _SHARES = np.array([0.5, 0.75, 0.9, 0.97, 1.0])
 class Adviser(Protocol):
     """Offers machines for jobs."""
 
-    heeds_outcomes: bool
-    """True if it chooses by estimates that past outcomes have calibrated."""
-
     def new_machines(self, job: VenueJob) -> list[MachineOption]:
         """Return the machines that could be leased now."""
 
@@ -68,8 +65,6 @@ class OnDemandMachines:
 
 class ThesisAdviser:
     """RAMP's rule (4.8, 4.15, 4.16): in each pool the least bid with a reliability of S_lb."""
-
-    heeds_outcomes = False
 
     def __init__(self, setting: BacktestSetting, level: float) -> None:
         self._setting, self._level, self._fixed = setting, level, OnDemandMachines(setting)
@@ -111,8 +106,6 @@ class ThesisAdviser:
 
 class LearnedAdviser:
     """This service's rule: pool and bid are free, survival is learned, costs are those of past starts like now."""
-
-    heeds_outcomes = True
 
     def __init__(self, setting: BacktestSetting) -> None:
         self._setting, self._fixed, self._walked = setting, OnDemandMachines(setting), WalkedSurvival(setting)

@@ -12,7 +12,7 @@ import numpy as np
 
 from app.domain.times import DAY_US, HOUR_US
 from app.venues.rules.calibrate import RunningRatio
-from app.venues.rules.choose import ON_DEMAND, MachineOption, expected_cost, most_profitable
+from app.venues.rules.choose import ON_DEMAND, MachineOption, most_profitable
 from app.workbench.venues.advisers import Adviser, LearnedAdviser, OnDemandMachines, ThesisAdviser
 from app.workbench.venues.jobs import RecordedJob, VenueJob, place_jobs
 from app.workbench.venues.leases import Lease, new_lease, use_until
@@ -47,35 +47,22 @@ class Fulfilment(NamedTuple):
 
 
 class SaidCosts:
-    """Estimates of the costs of spot machines by type, with outcomes that count once they are known, in order of time.
+    """Estimates of costs by machine type, with outcomes that count once they are known, in order of time."""
 
-    What is chosen for its low estimate is dearer than its estimate. So the choice itself is among estimates that were
-    multiplied by what outcomes came to over what was said of them. A machine on demand costs what it is said to.
-    """
-
-    def __init__(self, kinds: Sequence[str]) -> None:
-        self._kinds, self._ratios = kinds, defaultdict[str, RunningRatio](RunningRatio)
+    def __init__(self) -> None:
+        self._ratios: dict[str, RunningRatio] = defaultdict(RunningRatio)
         self._awaited = list[tuple[int, str, float, float]]()
 
-    def hear(self, now_us: int) -> None:
-        """Take in the outcomes that are known by now."""
+    def calibrated(self, kind: str, said: float, now_us: int) -> float:
+        """Return a cost as the outcomes known by now let expect it."""
         while self._awaited and self._awaited[0][0] <= now_us:
-            _, kind, paid, said = heappop(self._awaited)
-            self._ratios[kind].note(paid, said)
+            _, known, paid, promised = heappop(self._awaited)
+            self._ratios[known].note(paid, promised)
+        return said * self._ratios[kind].value
 
-    def ratio(self, option: MachineOption) -> float:
-        """Return what an option's estimates are multiplied by."""
-        return 1.0 if option.bid == ON_DEMAND else self._ratios[self._kinds[option.pool]].value
-
-    def calibrated(self, option: MachineOption) -> MachineOption:
-        """Return an option with its costs as outcomes let expect them."""
-        ratio = self.ratio(option)
-        return option._replace(cost=ratio * option.cost, failed_cost=ratio * option.failed_cost)
-
-    def promise(self, option: MachineOption, known_us: int, paid: float, said: float) -> None:
-        """Note what will be known at a time of an option, of which so much was said before any calibration."""
-        if option.bid != ON_DEMAND:
-            heappush(self._awaited, (known_us, self._kinds[option.pool], paid, said))
+    def promise(self, kind: str, known_us: int, paid: float, said: float) -> None:
+        """Note what will be known at a time."""
+        heappush(self._awaited, (known_us, kind, paid, said))
 
 
 def backtest_ramp(
@@ -124,10 +111,8 @@ def _fulfil(
     least_survival: float = 0.0,
 ) -> list[Fulfilment]:
     """Return the ends of all requests in order of time (algorithm 2)."""
-    fixed, leases, found = OnDemandMachines(setting), list[Lease](), []
-    costs = SaidCosts([name.instance_type for name in setting.names])
+    fixed, leases, found, said = OnDemandMachines(setting), list[Lease](), [], SaidCosts()
     for job, offered in zip(jobs, offers, strict=True):
-        costs.hear(job.now_us)
         leases = [lease for lease in leases if job.now_us < min(lease.paid_us, lease.revoked_us)]
         fit = set(fixed.pools(job.pool))
         idle = [
@@ -137,12 +122,11 @@ def _fulfil(
             if (option := adviser.leased_machine(job, lease, number)) is not None
         ]
         on_demand = setting.on_demand[job.pool] * job.lifetime_us / HOUR_US
-        fit_enough = [option for option in (*idle, *offered) if option.survival >= least_survival]
-        weighed = [costs.calibrated(option) for option in fit_enough] if adviser.heeds_outcomes else fit_enough
-        chosen = fit_enough[weighed.index(most_profitable(weighed, terms[1] * on_demand, terms[0]))]
+        fit_enough = (option for option in (*idle, *offered) if option.survival >= least_survival)
+        chosen = most_profitable(fit_enough, terms[1] * on_demand, terms[0])
         if chosen.idle < 0:
             leases.append(new_lease(setting.steps[chosen.pool], chosen.pool, chosen.bid, job.now_us))
-        found.append(_end(setting, job, chosen, leases[chosen.idle], costs, (terms[0], terms[1] * on_demand)))
+        found.append(_end(setting, job, chosen, leases[chosen.idle], said, (terms[0], terms[1] * on_demand)))
     return found
 
 
@@ -162,10 +146,12 @@ def _end(
     paid += fixed.transfer(chosen.pool) if chosen.bid != ON_DEMAND else 0.0
     revoked = lease.revoked_us < until_us
     profit = -paid - penalty * revenue if revoked else revenue - paid
-    said = expected_cost(chosen)
+    said = chosen.survival * chosen.cost + (1 - chosen.survival) * chosen.failed_cost
     asked = setting.on_demand[job.pool] * ceil(job.lifetime_us / HOUR_US)
-    costs.promise(chosen, lease.ready_us, paid, said)
-    return Fulfilment(job.now_us, revoked, profit, paid, said, costs.ratio(chosen) * said, asked)
+    kind = setting.names[chosen.pool].instance_type
+    calibrated = costs.calibrated(kind, said, job.now_us)
+    costs.promise(kind, lease.ready_us, paid, said)
+    return Fulfilment(job.now_us, revoked, profit, paid, said, calibrated, asked)
 
 
 def _summary(found: Sequence[Fulfilment], to_us: int) -> dict[str, float | int]:
