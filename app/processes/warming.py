@@ -1,4 +1,4 @@
-"""What an API process compiles, or loads from the compiler's cache, before it answers."""
+"""The functions that an API process compiles, or loads from the compiler's cache, before it answers."""
 
 from __future__ import annotations
 
