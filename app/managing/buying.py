@@ -1,6 +1,7 @@
 """The cluster's instances at Tenure clouds, and its machines at venues.
 
-An instance's id is the name of its node, with a dot after the cluster. So a token whose name begins with the cluster's may buy them in a cloud whose ids belong to owners.
+An instance's id is the name of its node, with a dot after the cluster. So a token whose name begins with the
+cluster's may buy them in a cloud whose ids belong to owners.
 """
 
 from __future__ import annotations
