@@ -80,7 +80,7 @@ class ClusterPoolBody(Body):
     @model_validator(mode="after")
     def _check_zone(self) -> Self:
         if (self.market == BID) != (self.zone is not None) or (self.product is not None and self.market != BID):
-            raise PydanticCustomError("zone", "zone must be told of the market bid, and of no other; so may product")
+            raise PydanticCustomError("zone", "zone must be told of the market bid, and it and product of no other")
         return self
 
     def spec(self) -> PoolSpec:
