@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from app.clusters.described import PoolSpec
 from app.clusters.keeping import KnownCluster
-from app.clusters.rules.bids import Bill, PriceRows, ToldBid, bill_of
+from app.clusters.rules.bids import Bill, HourPrices, ToldBid, bill_of
 from app.clusters.rules.costs import price_micro
 from app.domain.errors import PoolNotFound, VenueNotFound
 from app.venues.pricereads import PoolWords, PriceReads
 from app.venues.reads import VenueReads
+from app.venues.rules.poolwords import LINUX
 from app.venues.rules.rates import RevokedBy
-
-LINUX = "Linux/UNIX"
 
 
 class BidCosts:
@@ -37,11 +36,11 @@ class BidCosts:
         try:
             venue, known = await self._prices.pool(pool.cloud, words_of(pool))
         except (PoolNotFound, VenueNotFound):
-            return bill_of(bids, PriceRows((0,), (0,)), told, now_us, is_by_hour=True)
+            return bill_of(bids, HourPrices((0,), (0,)), told, now_us, is_by_hour=True)
         on_demand = _micro(known.on_demand) if told is None else told
         from_us = min((bid.from_us for bid in bids), default=now_us)
         rows = await self._prices.between(known, from_us, now_us) if bids else []
-        prices = PriceRows([one.at_us for one in rows] or [0], [one.micro for one in rows] or [0])
+        prices = HourPrices([one.at_us for one in rows] or [0], [one.micro for one in rows] or [0])
         return bill_of(bids, prices, on_demand, now_us, is_by_hour=venue.revoked_by is RevokedBy.PRICE)
 
 

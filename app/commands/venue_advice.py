@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -13,6 +13,7 @@ from app.commands.words import length
 from app.domain.inputs import InputError, parse_duration
 from app.domain.times import SECOND_US
 from tenure_client import TenureClient, json_of
+from tenure_client.forms.advice import BidAdviceAnswer
 
 _EXAMPLE = "tenure venue advise aws-east --type m3.medium --zone us-east-1e --bid 0.067 --for 6h --pause 30"
 
@@ -44,20 +45,18 @@ def advise(
     as_json: Json = False,
 ) -> None:
     """Tell when a job on a machine under a bid should be checkpointed, by how such bids fared in the pool's past."""
-    answer = client.venue_checkpoint_advice(
-        name,
-        type_,
-        zone,
-        bid,
-        _seconds("--for", lifetime),
-        _seconds("--pause", pause),
-        product=product,
-        age_s=_seconds("--age", age),
-        notice_s=_seconds("--notice", notice),
-        write_s=None if write is None else _seconds("--write", write),
-        restore_s=_seconds("--restore", restore),
-        at_risk_s=None if at_risk is None else _seconds("--at-risk", at_risk),
+    told = {"age": age, "notice": notice, "write": write, "restore": restore, "at_risk": at_risk}
+    lengths: dict[str, Any] = {
+        f"{one}_s": _seconds(f"--{one.replace('_', '-')}", text) for one, text in told.items() if text is not None
+    }
+    wanted_s, pause_s = _seconds("--for", lifetime), _seconds("--pause", pause)
+    _tell(
+        client.venue_checkpoint_advice(name, type_, zone, bid, wanted_s, pause_s, product=product, **lengths),
+        as_json=as_json,
     )
+
+
+def _tell(answer: BidAdviceAnswer, *, as_json: bool) -> None:
     if as_json:
         print_json(json_of(answer))
         return

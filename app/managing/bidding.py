@@ -34,8 +34,8 @@ _CHECK_PAUSE_S = 60.0
 _LOOK_BACK_S = MOST_AGE_S
 
 
-class Offer(NamedTuple):
-    """What a venue would say to a purchase now: the price and the bid an hour, None if not known, and why not."""
+class VenueOffer(NamedTuple):
+    """A venue's answer to a purchase now: the price and the bid an hour, None if not known, and why it refuses."""
 
     price: float | None
     bid: float | None
@@ -106,17 +106,19 @@ class VenueMarket:
 
     # --- buying and giving back ---------------------------------------------------------------------------------------
 
-    def offer(self, pool: PoolWanted, lifetime_s: float | None = None) -> Offer:
+    def offer(self, pool: PoolWanted, lifetime_s: float | None = None) -> VenueOffer:
         """Ask the service what a pool costs, and for its bid. Raise ClientError if it does not know or answer."""
         known = self._known(pool)
         if known is None:
-            return Offer(None, None, f"venue {pool.cloud} has no {pool.flavor} {pool.product!r} in {pool.zone}")
+            return VenueOffer(None, None, f"venue {pool.cloud} has no {pool.flavor} {pool.product!r} in {pool.zone}")
         if known.price is None or known.price_at is None or _age_s(known.price_at) > MOST_AGE_S:
-            return Offer(known.price, None, "no price of the last 25 hours is known; follow the venue, or import some")
+            return VenueOffer(
+                known.price, None, "no price of the last 25 hours is known; follow the venue, or import some"
+            )
         bid, why_not = self._bid(pool, known, lifetime_s)
         if bid is not None and known.price > bid:
-            return Offer(known.price, bid, _too_low(known.price, bid))
-        return Offer(known.price, bid, why_not)
+            return VenueOffer(known.price, bid, _too_low(known.price, bid))
+        return VenueOffer(known.price, bid, why_not)
 
     def _bid(self, pool: PoolWanted, known: PoolAnswer, lifetime_s: float | None) -> tuple[float | None, str]:
         if not isinstance(pool.bid, str):
@@ -147,7 +149,7 @@ class VenueMarket:
         found = self._client.pools(pool.cloud, instance_type=pool.flavor, zone=pool.zone)
         return next((one for one in found if one.product == pool.product), None)
 
-    def rent(self, node: str, pool: PoolWanted, lifetime_s: float | None) -> Offer:
+    def rent(self, node: str, pool: PoolWanted, lifetime_s: float | None) -> VenueOffer:
         """Buy a machine if the price is at most the bid; return what the venue said."""
         offer = self.offer(pool, lifetime_s)
         if offer.bid is not None and not offer.why_not:

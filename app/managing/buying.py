@@ -16,7 +16,7 @@ from typing import NamedTuple
 from app.clusters.rules.bids import EndedBy
 from app.clusters.rules.deciding import SeenInstance
 from app.clusters.rules.wanted import LONGEST_S, ClusterWanted, PoolWanted
-from app.managing.bidding import EXPECTED_LOSS, Offer, VenueMarket
+from app.managing.bidding import EXPECTED_LOSS, VenueMarket, VenueOffer
 from tenure_client import ClientError, Conflict, NotFound, TenureClient
 from tenure_client.forms.instances import HandoverAnswer, InstanceAnswer, StartAnswer
 
@@ -190,7 +190,7 @@ class Buyer:
         return f"the price is {offer.price:g} an hour and the bid {offer.bid:g}; {when}", True
 
 
-def _bidden(offer: Offer, pool: PoolWanted) -> Purchase:
+def _bidden(offer: VenueOffer, pool: PoolWanted) -> Purchase:
     if offer.why_not:
         return Purchase(is_bought=False, why=offer.why_not)
     return Purchase(is_bought=True, facts={"bid": offer.bid, "price": offer.price, "notice_s": pool.notice_s})

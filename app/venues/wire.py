@@ -13,7 +13,7 @@ from app.venues.pricereads import PoolPrices, PoolWords
 from app.venues.reads import WINDOW_US, QuotedPool, StoredFeed, StoredModel, StoredPool, StoredVenue, VenueQuotes
 from app.venues.rules.history import MICRO, PoolName
 from app.venues.rules.observed import Sighting, SightingKind
-from app.venues.rules.pricefiles import POOL_WORD
+from app.venues.rules.poolwords import LINUX, POOL_WORD
 from app.venues.rules.quotes import CONFIDENCE, on_demand_cost
 from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.venues import (
@@ -71,7 +71,7 @@ class OnePoolQuery(Query):
 
     instance_type: PoolWord = Field(alias="type", description="The machine type.")
     zone: PoolWord
-    product: PoolWord = Field("Linux/UNIX", description="The system, as the provider names it.")
+    product: PoolWord = Field(LINUX, description="The system, as the provider names it.")
 
     def words(self) -> PoolWords:
         """Return the words."""

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.clusters.rules.bidding import PriceAbove, hazards_observed, hazards_under_bid
-from app.clusters.rules.bids import BID_ENDED, EndedBy, PriceRows, ToldBid, bill_of
+from app.clusters.rules.bids import BID_ENDED, EndedBy, HourPrices, ToldBid, bill_of
 from app.clusters.rules.costs import PoolPrice, cost_of
 from app.clusters.rules.deciding import Deed, NodeState, SeenInstance, SeenNode, View, mended
 from app.clusters.rules.hazards import learned_hazard
@@ -300,14 +300,14 @@ def test_a_bill_is_that_of_a_plain_twin(
 ) -> None:
     prices = sorted(dict(changes).items())
     bid = ToldBid("n", "p", begin, to_us=None if end is None else begin + length, ended_by=end)
-    rows = PriceRows([at_us for at_us, _ in prices], [micro for _, micro in prices])
+    rows = HourPrices([at_us for at_us, _ in prices], [micro for _, micro in prices])
     bill = bill_of([bid], rows, 1000, begin + length, is_by_hour=is_by_hour)
     assert bill.cost_micro == (2 * twin_bill(bid, prices, begin + length, is_by_hour=is_by_hour) + 60) // 120
     assert (bill.instance_count, bill.used_us) == (1, length)
 
 
 def test_the_hour_that_the_provider_ends_is_free_and_the_cost_never_falls() -> None:
-    rows, running = PriceRows([0], [100]), ToldBid("n", "p", 0)
+    rows, running = HourPrices([0], [100]), ToldBid("n", "p", 0)
 
     def bill(bid: ToldBid, now_us: int) -> tuple[int, int | None]:
         found = bill_of([bid], rows, 670, now_us, is_by_hour=True)
@@ -322,7 +322,7 @@ def test_the_hour_that_the_provider_ends_is_free_and_the_cost_never_falls() -> N
 
 def test_bills_stand_among_the_costs_of_the_pools() -> None:
     prices = [PoolPrice("own", 1000, 1000), PoolPrice("bids", 0, None)]
-    bill = bill_of([ToldBid("n", "bids", 0)], PriceRows([0], [50]), 670, 2 * HOUR_US, is_by_hour=True)
+    bill = bill_of([ToldBid("n", "bids", 0)], HourPrices([0], [50]), 670, 2 * HOUR_US, is_by_hour=True)
     cost = cost_of(prices, {"own": (1, HOUR_US)}, {"bids": bill})
     assert [(row.pool, row.cost_micro, row.on_demand_micro) for row in cost.pools] == [
         ("own", 1000, 1000),

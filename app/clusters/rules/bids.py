@@ -23,7 +23,7 @@ MOST_BIDS = 50_000
 
 
 class EndedBy(StrEnum):
-    """Who ended a machine: the provider, as the price was above the bid, or its cluster."""
+    """The side that ended a machine: the provider, as the price was above the bid, or its cluster."""
 
     PROVIDER = "provider"
     CLUSTER = "cluster"
@@ -78,7 +78,7 @@ def told_end(node: str, pool: str, from_s: float, to_s: float, by: str) -> ToldB
     return ToldBid(node, pool, from_us, to_us=max(round(to_s * SECOND_US), from_us), ended_by=ended_by)
 
 
-class PriceRows(NamedTuple):
+class HourPrices(NamedTuple):
     """Prices of an hour in millionths by rising time; each holds until the next."""
 
     at_us: Sequence[int]
@@ -99,7 +99,7 @@ class Bill(NamedTuple):
 
 
 def bill_of(
-    bids: Iterable[ToldBid], prices: PriceRows, on_demand_micro: int | None, now_us: int, *, is_by_hour: bool
+    bids: Iterable[ToldBid], prices: HourPrices, on_demand_micro: int | None, now_us: int, *, is_by_hour: bool
 ) -> Bill:
     """Return the bill of machines of one pool.
 
@@ -130,7 +130,7 @@ def _started_hours(bid: ToldBid, to_us: int) -> int:
     return used_us // HOUR_US if bid.to_us is None else max(-(-used_us // HOUR_US), 1)
 
 
-def _by_time(from_us: int, to_us: int, prices: PriceRows) -> int:
+def _by_time(from_us: int, to_us: int, prices: HourPrices) -> int:
     inside = [at_us for at_us in prices.at_us if from_us < at_us < to_us]
     return rounded(sum((end - begin) * prices.price_at(begin) for begin, end in pairwise([from_us, *inside, to_us])))
 

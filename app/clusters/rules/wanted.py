@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from app.clusters.rules.bids import BID
 from app.domain.inputs import InputError
-from app.venues.rules.pricefiles import POOL_WORD
+from app.venues.rules.poolwords import LINUX, POOL_WORD
 
 MOST_BYTES = 1 << 16
 MOST_POOLS = 16
@@ -66,7 +66,7 @@ class PoolWanted:
     price_per_hour: float = 0.0
     on_demand_price_per_hour: float | None = None
     zone: str | None = None
-    product: str = "Linux/UNIX"
+    product: str = LINUX
     bid: float | str = "on_demand"
     notice_s: int = 120
     cores: int = 1

@@ -16,7 +16,7 @@ from tenure_client.forms.advice import BidAdviceAnswer
 
 _DEAREST = 1_000_000
 NOTICE_US = 120_000_000
-"""What Amazon gave in 2015."""
+"""The notice that Amazon gave in 2015."""
 
 
 class BidAdviceQuery(AdviceQuery, OnePoolQuery):
