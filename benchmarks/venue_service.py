@@ -99,7 +99,7 @@ def resident_mib(process: int) -> float:
 def ask(client: httpx2.Client, probability: float) -> tuple[float, str]:
     """Return the milliseconds of a question to all pools, and the source of its answers."""
     began = time.perf_counter()
-    query = {"lifetime_s": 21_600, "probability": probability, "at": AT, "limit": 1000}
+    query: dict[str, str | float] = {"lifetime_s": 21_600, "probability": probability, "at": AT, "limit": 1000}
     answer = client.get("/v1/venues/venue/quotes", params=query)
     took = 1000 * (time.perf_counter() - began)
     quotes = answer.raise_for_status().json()["quotes"]

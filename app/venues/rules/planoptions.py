@@ -181,7 +181,8 @@ def _chances(known: KnownPool, past: PriceSteps, bids: Sequence[float], lifetime
         return [nan] * len(bids)
     lifetimes_us = np.full(len(bids), lifetime_us, np.int64)
     rows = features_of(past, known.window_us, np.array(bids), lifetimes_us, pool.machine.on_demand)
-    return np.maximum.accumulate(pool.trained.chances(rows)).tolist()
+    chances: list[float] = np.maximum.accumulate(pool.trained.chances(rows)).tolist()
+    return chances
 
 
 def _times(job: PlanJob, run_us: float, launch_us: int, hazard_per_us: float) -> WayTimes:
