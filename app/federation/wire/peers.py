@@ -23,8 +23,8 @@ from tenure_client.forms.peers import (
     HostedAnswer,
     PeerAnswer,
     PeerQuotaAnswer,
+    PeerStandingAnswer,
     PeerTrialAnswer,
-    StandingAnswer,
 )
 
 _LONGEST_NAME = 63
@@ -97,9 +97,9 @@ def peer_answer(peer: Peer) -> PeerAnswer:
     )
 
 
-def standing_answer(found: PeerStanding) -> StandingAnswer:
+def standing_answer(found: PeerStanding) -> PeerStandingAnswer:
     """Return the wire form of a peer's standing."""
-    return StandingAnswer(
+    return PeerStandingAnswer(
         peer=found.peer.name,
         paused_because=found.peer.paused_because,
         clouds=[_cloud_answer(one, found.quota) for one in found.clouds],

@@ -42,7 +42,7 @@ from tenure_client.forms.instances import (
 from tenure_client.forms.jobs import AttemptsAnswer, JobAnswer, JobsAnswer
 from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
 from tenure_client.forms.owners import OwnerAnswer, OwnersAnswer
-from tenure_client.forms.peers import OfferWordAnswer, PeerAnswer, PeersAnswer, PeerTrialAnswer, StandingAnswer
+from tenure_client.forms.peers import OfferWordAnswer, PeerAnswer, PeersAnswer, PeerStandingAnswer, PeerTrialAnswer
 from tenure_client.forms.plans import (
     JobMoveAnswer,
     PlanAnswer,
@@ -291,7 +291,9 @@ CHANGE_PEER = Endpoint("PATCH", _PEER, PeerAnswer, Chapter.PEERS, "Change a peer
 PAUSE_PEER = Endpoint("POST", f"{_PEER}/pause", PeerAnswer, Chapter.PEERS, "Pause a peer")
 RESUME_PEER = Endpoint("POST", f"{_PEER}/resume", PeerAnswer, Chapter.PEERS, "Resume a peer")
 TEST_PEER = Endpoint("POST", f"{_PEER}/test", PeerTrialAnswer, Chapter.PEERS, "Test a peer")
-STANDING = Endpoint("GET", f"{_PEER}/standing", StandingAnswer, Chapter.PEERS, "Promised against happened at a peer")
+STANDING = Endpoint(
+    "GET", f"{_PEER}/standing", PeerStandingAnswer, Chapter.PEERS, "Promised against happened at a peer"
+)
 REMOVE_PEER = Endpoint("DELETE", _PEER, NOTHING, Chapter.PEERS, "Remove a peer", 204)
 _VENUE = "/v1/venues/{venue}"
 VENUES = Endpoint("GET", "/v1/venues", VenuesAnswer, Chapter.VENUES, "List venues")

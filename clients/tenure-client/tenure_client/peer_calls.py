@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tenure_client import endpoints
 from tenure_client.endpoints import Call
-from tenure_client.forms.peers import PeerAnswer, PeersAnswer, PeerTrialAnswer, StandingAnswer
+from tenure_client.forms.peers import PeerAnswer, PeersAnswer, PeerStandingAnswer, PeerTrialAnswer
 
 
 def add_peer(
@@ -60,7 +60,7 @@ def remove_peer(peer: str) -> Call[None]:
     return endpoints.REMOVE_PEER.call(peer=peer)
 
 
-def standing(peer: str) -> Call[StandingAnswer]:
+def standing(peer: str) -> Call[PeerStandingAnswer]:
     """Tell what a peer promised against what happened, by cloud, in both directions."""
     return endpoints.STANDING.call(peer=peer)
 

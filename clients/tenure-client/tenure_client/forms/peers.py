@@ -95,7 +95,7 @@ class CloudStandingAnswer(Answer, kw_only=True):
     as_origin: HostedAnswer
 
 
-class StandingAnswer(Answer, kw_only=True):
+class PeerStandingAnswer(Answer, kw_only=True):
     """What a peer promised against what happened, as the logs of the clouds here tell it."""
 
     peer: str
