@@ -43,8 +43,8 @@ def _preempted_low(found: CloudStanding, _: PeerQuota) -> _Values:
 
 def _quota_used(found: CloudStanding, quota: PeerQuota) -> _Values:
     limit = found.use.limit(quota.cores_share)
-    held = {("offers",): found.use.holding / quota.offers} if quota.offers else {}
-    return held | ({("cores",): found.use.cores / limit} if limit else {})
+    most = {"offers": (found.use.holding, quota.offers), "cores": (found.use.cores, limit)}
+    return {(what,): used / of for what, (used, of) in most.items() if of}
 
 
 PEER_FAMILIES = (
