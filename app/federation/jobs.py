@@ -44,7 +44,7 @@ _AT_ONCE = 4
 _TALKS_AT_ONCE = 16
 """Each holds a connection to the database."""
 _TURN_S = 0.5
-"""How long a turn waits for the answers of peers."""
+"""The time that a turn waits for the answers of peers."""
 _OK = frozenset({200, 201})
 _LONGEST_PAUSE_S = 30.0
 _BROKEN_AFTER = 5

@@ -15,10 +15,9 @@ from prometheus_client.registry import Collector
 from app.federation.rules.foreignside import PeerQuota
 from app.federation.rules.standings import preempted
 from app.federation.standings import CloudStanding, PeerStanding, PeerStandings
-from app.judging.intervals import exact_interval
 from app.platform.telemetry.exposing import exposed
 
-_Values = Mapping[tuple[str, ...], float]
+_PeerValues = Mapping[tuple[str, ...], float]
 _COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
 
 
@@ -29,19 +28,19 @@ class PeerFamily(NamedTuple):
     name: str
     what: str
     labels: tuple[str, ...]
-    values: Callable[[CloudStanding, PeerQuota], _Values]
+    values: Callable[[CloudStanding, PeerQuota], _PeerValues]
 
 
-def _promised(found: CloudStanding, _: PeerQuota) -> _Values:
+def _promised(found: CloudStanding, _: PeerQuota) -> _PeerValues:
     standing = found.standing
     return {(): standing.promised / standing.bound} if standing.bound else {}
 
 
-def _preempted_low(found: CloudStanding, _: PeerQuota) -> _Values:
-    return {(): exact_interval(*preempted(found.standing))[0]}
+def _preempted_low(found: CloudStanding, _: PeerQuota) -> _PeerValues:
+    return {(): preempted(found.standing).low}
 
 
-def _quota_used(found: CloudStanding, quota: PeerQuota) -> _Values:
+def _quota_used(found: CloudStanding, quota: PeerQuota) -> _PeerValues:
     limit = found.use.limit(quota.cores_share)
     most = {"offers": (found.use.holding, quota.offers), "cores": (found.use.cores, limit)}
     return {(what,): used / of for what, (used, of) in most.items() if of}

@@ -13,7 +13,6 @@ from app.engine.cloud import JobRecord, Try
 from app.federation.rules.standings import preempted
 from app.federation.standings import CloudStanding, PeerStandings
 from app.federation.submitting import JobBoard
-from app.judging.intervals import exact_interval
 from app.platform.http.errors import Forbidden
 from app.platform.http.reached import reached
 from app.platform.pages.rendering import render
@@ -36,7 +35,7 @@ class AttemptStrip(NamedTuple):
     over: float
 
 
-class Truth(NamedTuple):
+class PeerTruth(NamedTuple):
     """A peer's promise against what happened: the mean that was promised, and the interval of what was preempted."""
 
     promised: float | None
@@ -78,12 +77,11 @@ def status_of(job: JobRecord) -> str:
     return job.away.state.value
 
 
-def truth_of(found: CloudStanding) -> Truth:
+def truth_of(found: CloudStanding) -> PeerTruth:
     """Return what a peer promised to a cloud against what happened."""
     standing = found.standing
-    lost, of = preempted(standing)
     promised = standing.promised / standing.bound if standing.bound else None
-    return Truth(promised, lost, of, *exact_interval(lost, of))
+    return PeerTruth(promised, *preempted(standing))
 
 
 def strips_of(tries: Sequence[Try], now_us: int) -> list[AttemptStrip]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from app.domain.errors import PeerNotFound
 from app.domain.times import from_datetime
 from app.engine.cloud import Cloud
-from app.engine.jobs.standings import Fate, Standing
+from app.engine.jobs.standings import AwardFate, PeerTally
 from app.federation.rules.foreignside import PeerQuota
 from app.federation.rules.peers import Peer
 from app.federation.rules.standings import HostedUse, broken, hosted_use
@@ -22,7 +22,7 @@ from app.scheduling.store.clouds import Clouds
 logger = logging.getLogger(__name__)
 
 HALF_OPEN = timedelta(hours=1)
-"""How long the breaker keeps a peer paused. Then it is offered jobs again, and judged by those alone."""
+"""The time that the breaker keeps a peer paused. Then it is offered jobs again, and judged by those alone."""
 BREAKER = "breaker"
 OPERATOR = "operator"
 
@@ -31,7 +31,7 @@ class CloudStanding(NamedTuple):
     """A peer's standing at one cloud, and what it has there now."""
 
     cloud: str
-    standing: Standing
+    standing: PeerTally
     use: HostedUse
 
 
@@ -98,7 +98,7 @@ class Breaker:
         return changed
 
 
-def _fates(peer: Peer, clouds: Iterable[Cloud]) -> list[Fate]:
+def _fates(peer: Peer, clouds: Iterable[Cloud]) -> list[AwardFate]:
     from_us = from_datetime(peer.judged_from)
     standings = [cloud.jobs.standings.get(peer.name) for cloud in clouds]
     found = [fate for one in standings if one is not None for fate in one.recent if fate.at_us >= from_us]

@@ -38,7 +38,7 @@ WHERE cloud_id = %(cloud_id)s AND data->>'job' = %(job)s AND kind IN {_JOB_KINDS
 
 
 class JobLog:
-    """What the log tells of jobs that have left the state."""
+    """Reads of jobs that have left the state, from the log."""
 
     def __init__(self, log: LogAccess) -> None:
         self._log = log

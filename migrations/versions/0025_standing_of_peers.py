@@ -1,4 +1,4 @@
-"""When a peer was paused and by whom, from when on its awards are judged, and an index of jobs in the log."""
+"""Peers: since when they are paused and by whom, from when on their awards are judged; an index of jobs in the log."""
 
 from __future__ import annotations
 

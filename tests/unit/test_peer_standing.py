@@ -1,4 +1,4 @@
-"""What a peer promised against what happened: folded from the log, undone, kept by snapshots; the breaker's rule."""
+"""Promises of a peer against what happened: folded from the log, undone, kept by snapshots; the breaker's rule."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from app.domain.jobs import AttemptKey, AwayEnd, Federate, Word
 from app.domain.times import DAY_US, SECOND_US
 from app.domain.values import Basis, Guarantee, Market, Policy, Resources
 from app.engine.cloud import KEPT_US, Cloud
-from app.engine.jobs.standings import LAPSED, MOST_RECENT, Fate, Standing
+from app.engine.jobs.standings import LAPSED, MOST_RECENT, AwardFate, PeerTally
 from app.federation.rules.standings import HOLD_LEAST_US, broken, hold_granted_us, hosted_use
 from app.scheduling.store.snapshots import decode_cloud, encode_cloud
 
@@ -92,7 +92,7 @@ def test_the_log_tells_a_peers_standing() -> None:
     assert found.promised == pytest.approx(0.2)
     assert found.declined == (("no_capacity", 1),)
     assert found.ended == ((LAPSED, 1), ("preempted", 1))
-    assert found.recent == (Fate(1, LAPSED, 0.05), Fate(1, "preempted", 0.15))
+    assert found.recent == (AwardFate(1, LAPSED, 0.05), AwardFate(1, "preempted", 0.15))
     tried = cloud.jobs.by_id["j"].tries
     assert [(one.outcome, one.why, one.eviction_probability) for one in tried] == [
         ("refused", "no_capacity", None),
@@ -156,8 +156,8 @@ def test_the_state_stays_small_however_many_jobs_there_were() -> None:
     assert len(cloud.jobs.standings["b"].recent) == MOST_RECENT
 
 
-def fates(end: AwayEnd | str, count: int, promised: float | None = 0.05) -> list[Fate]:
-    return [Fate(1, str(end), promised)] * count
+def fates(end: AwayEnd | str, count: int, promised: float | None = 0.05) -> list[AwardFate]:
+    return [AwardFate(1, str(end), promised)] * count
 
 
 def test_a_peer_is_paused_for_what_chance_does_not_explain() -> None:
@@ -181,7 +181,7 @@ def test_five_awards_in_a_row_that_were_not_honoured_are_enough() -> None:
 def test_who_lets_offers_lapse_holds_room_for_a_shorter_time() -> None:
     asked = 100 * SECOND_US
     assert hold_granted_us(None, asked) == asked
-    assert hold_granted_us(Standing("a", hosted=(("expired", 19), ("held", 19))), asked) == asked
-    assert hold_granted_us(Standing("a", hosted=(("expired", 25), ("held", 100))), asked) == 75 * SECOND_US
-    assert hold_granted_us(Standing("a", hosted=(("expired", 100), ("held", 100))), asked) == HOLD_LEAST_US
-    assert hold_granted_us(Standing("a", hosted=(("expired", 100), ("held", 100))), SECOND_US) == SECOND_US
+    assert hold_granted_us(PeerTally("a", hosted=(("expired", 19), ("held", 19))), asked) == asked
+    assert hold_granted_us(PeerTally("a", hosted=(("expired", 25), ("held", 100))), asked) == 75 * SECOND_US
+    assert hold_granted_us(PeerTally("a", hosted=(("expired", 100), ("held", 100))), asked) == HOLD_LEAST_US
+    assert hold_granted_us(PeerTally("a", hosted=(("expired", 100), ("held", 100))), SECOND_US) == SECOND_US

@@ -33,10 +33,10 @@ from app.engine.jobs import hostside, originside
 from app.engine.jobs.attempts import LeaseTerms
 from app.engine.jobs.hostside import HostEvent, HostSide
 from app.engine.jobs.originside import AwayState, JobAway, OriginEvent
-from app.engine.jobs.standings import LAPSED, Standing
+from app.engine.jobs.standings import LAPSED, PeerTally
 
 KEPT_US = 7 * DAY_US
-"""How long a job that has ended, and a final word of a host, stay in the state."""
+"""The time that a job that has ended, and a final word of a host, stay in the state."""
 _OPEN = frozenset({Word.HELD, Word.RUNNING})
 
 
@@ -50,7 +50,7 @@ class Jobs:
         self.held: dict[AttemptKey, RoomHeld] = {}
         self.members: dict[str, str] = {}
         self.foreign: dict[str, AttemptKey] = {}
-        self.standings: dict[str, Standing] = {}
+        self.standings: dict[str, PeerTally] = {}
         self._ended: dict[str, int] = {}
         self._final: dict[AttemptKey, int] = {}
 
@@ -201,10 +201,10 @@ class Jobs:
     def _put_back(self, name: str, old: JobRecord | None) -> None:
         self._put(name, old)
 
-    def _standing(self, peer: str) -> Standing:
-        return self.standings.get(peer) or Standing(peer)
+    def _standing(self, peer: str) -> PeerTally:
+        return self.standings.get(peer) or PeerTally(peer)
 
-    def _stand(self, standing: Standing) -> Undo:
+    def _stand(self, standing: PeerTally) -> Undo:
         old = self.standings.get(standing.peer)
         self.standings[standing.peer] = standing
 

@@ -16,11 +16,11 @@ _OTHER = "other"
 LAPSED = "lapsed"
 """The end of an award that its host did not honour: it had let the room go, or knew of no offer."""
 
-Counts = tuple[tuple[str, int], ...]
+WordCounts = tuple[tuple[str, int], ...]
 """Numbers by word, in the order of the words."""
 
 
-class Fate(NamedTuple):
+class AwardFate(NamedTuple):
     """The end of an award: when, how, and the largest probability of preemption that was promised, if one was."""
 
     at_us: int
@@ -28,7 +28,7 @@ class Fate(NamedTuple):
     promised: float | None
 
 
-class Standing(NamedTuple):
+class PeerTally(NamedTuple):
     """All that a cloud's log tells of a peer.
 
     As a host of our jobs: attempts `offered` to it, those `declined` by reason, `awarded`, the sum of the probabilities
@@ -39,33 +39,33 @@ class Standing(NamedTuple):
 
     peer: str
     offered: int = 0
-    declined: Counts = ()
+    declined: WordCounts = ()
     awarded: int = 0
     promised: float = 0.0
     bound: int = 0
-    ended: Counts = ()
-    recent: tuple[Fate, ...] = ()
-    hosted: Counts = ()
+    ended: WordCounts = ()
+    recent: tuple[AwardFate, ...] = ()
+    hosted: WordCounts = ()
 
-    def after_offer(self) -> Standing:
+    def after_offer(self) -> PeerTally:
         """Return the standing after an attempt was offered to the peer."""
         return self._replace(offered=self.offered + 1)
 
-    def after_decline(self, reason: str) -> Standing:
+    def after_decline(self, reason: str) -> PeerTally:
         """Return the standing after an offer that came to nothing."""
         return self._replace(declined=counted(self.declined, reason))
 
-    def after_award(self, promised: float | None) -> Standing:
+    def after_award(self, promised: float | None) -> PeerTally:
         """Return the standing after an attempt was awarded to the peer."""
         found = self._replace(awarded=self.awarded + 1)
         return found if promised is None else found._replace(promised=self.promised + promised, bound=self.bound + 1)
 
-    def after_end(self, at_us: int, end: str, promised: float | None) -> Standing:
+    def after_end(self, at_us: int, end: str, promised: float | None) -> PeerTally:
         """Return the standing after the end of an award."""
-        recent = (*self.recent[1 - MOST_RECENT :], Fate(at_us, end, promised))
+        recent = (*self.recent[1 - MOST_RECENT :], AwardFate(at_us, end, promised))
         return self._replace(ended=counted(self.ended, end), recent=recent)
 
-    def after_word(self, word: Word) -> Standing:
+    def after_word(self, word: Word) -> PeerTally:
         """Return the standing after a new word on an attempt of the peer's own jobs."""
         return self._replace(hosted=counted(self.hosted, word.value))
 
@@ -78,7 +78,7 @@ class Standing(NamedTuple):
         return dict(self.hosted).get(word.value, 0)
 
 
-def counted(counts: Counts, word: str) -> Counts:
+def counted(counts: WordCounts, word: str) -> WordCounts:
     """Return the counts with one more of a word. Words beyond the first sixteen count as `other`."""
     found = dict(counts)
     name = word if word in found or len(found) < _MOST_REASONS else _OTHER

@@ -1,4 +1,4 @@
-"""When a peer's standing is reason to offer it no more, and for how long its offers are worth room."""
+"""Rules on standing: whether a peer is offered no more, and for how long room is held for its offers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.domain.jobs import AwayEnd, Word
 from app.domain.times import SECOND_US
 from app.domain.values import NodeStatus
 from app.engine.cloud import Cloud
-from app.engine.jobs.standings import LAPSED, Fate, Standing
+from app.engine.jobs.standings import LAPSED, AwardFate, PeerTally
 from app.judging.intervals import exact_interval
 
 LEAST_AWARDS = 20
@@ -25,8 +25,17 @@ BEGUN = frozenset({*_BROKEN, AwayEnd.COMPLETED, AwayEnd.FAILED})
 _WHOLE = 100
 
 
+class PreemptedShare(NamedTuple):
+    """A number of awards `lost`, `of` how many, and the 95 % interval of that share."""
+
+    lost: int
+    of: int
+    low: float
+    high: float
+
+
 class HostedUse(NamedTuple):
-    """What a peer has at a cloud here now: attempts with held room, those that run, and the cores of both.
+    """The room of a peer at a cloud here now: attempts with held room, those that run, and the cores of both.
 
     `open_cores`: those of all open nodes.
     """
@@ -52,7 +61,7 @@ def hosted_use(cloud: Cloud, origin: str) -> HostedUse:
     return HostedUse(holding, len(own) - holding, cores, every)
 
 
-def broken(fates: Sequence[Fate]) -> str | None:
+def broken(fates: Sequence[AwardFate]) -> str | None:
     """Return why a peer whose awards ended so, in the order of time, is to be offered no more; None: it is not.
 
     It is if even the lower end of the interval of what it preempted, or was never heard of again, is above twice what
@@ -72,12 +81,13 @@ def broken(fates: Sequence[Fate]) -> str | None:
     return f"of {len(judged)} awards it preempted or lost {lost}, and had promised {promised:.3g} of them at most"
 
 
-def preempted(standing: Standing) -> tuple[int, int]:
-    """Return how many awards were preempted, and of how many that began and have ended."""
-    return standing.ends(AwayEnd.PREEMPTED), sum(standing.ends(end) for end in BEGUN)
+def preempted(standing: PeerTally) -> PreemptedShare:
+    """Return how many awards were preempted, of how many that began and have ended."""
+    lost, of = standing.ends(AwayEnd.PREEMPTED), sum(standing.ends(end) for end in BEGUN)
+    return PreemptedShare(lost, of, *exact_interval(lost, of))
 
 
-def hold_granted_us(standing: Standing | None, asked_us: int) -> int:
+def hold_granted_us(standing: PeerTally | None, asked_us: int) -> int:
     """Return for how long room is held for a peer's offer: the shorter, the more of its held room was never awarded."""
     if standing is None or standing.words(Word.HELD) < LEAST_AWARDS:
         return asked_us

@@ -14,7 +14,6 @@ from app.federation.rules.foreignside import PeerQuota
 from app.federation.rules.peers import Peer
 from app.federation.rules.standings import preempted
 from app.federation.standings import CloudStanding, PeerStanding
-from app.judging.intervals import exact_interval
 from app.platform.http.fields import WHOLE, Body, Name, PositiveSeconds
 from tenure_client.forms.answer import Link
 from tenure_client.forms.peers import (
@@ -109,17 +108,16 @@ def standing_answer(found: PeerStanding) -> PeerStandingAnswer:
 
 def _cloud_answer(found: CloudStanding, quota: PeerQuota) -> CloudStandingAnswer:
     standing, use = found.standing, found.use
-    lost, of = preempted(standing)
-    low, high = exact_interval(lost, of)
+    share = preempted(standing)
     host = AwardsAnswer(
         offered=standing.offered,
         declined=dict(standing.declined),
         awarded=standing.awarded,
         promised_ratio=standing.promised / standing.bound if standing.bound else None,
         ended=dict(standing.ended),
-        preempted_ratio=lost / of if of else None,
-        preempted_low=low,
-        preempted_high=high,
+        preempted_ratio=share.lost / share.of if share.of else None,
+        preempted_low=share.low,
+        preempted_high=share.high,
     )
     origin = HostedAnswer(
         held=standing.words(Word.HELD),

@@ -96,7 +96,7 @@ class CloudStandingAnswer(Answer, kw_only=True):
 
 
 class PeerStandingAnswer(Answer, kw_only=True):
-    """What a peer promised against what happened, as the logs of the clouds here tell it."""
+    """A peer's promises against what happened, as the logs of the clouds here tell it."""
 
     peer: str
     paused_because: str | None
