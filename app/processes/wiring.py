@@ -12,10 +12,12 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from app.clusters.bid_costing import BidCosts
 from app.clusters.costing import ClusterCosts
 from app.clusters.foreseeing import Foreseeing
 from app.clusters.keeping import ClusterKeeper
 from app.clusters.store.clusters import ClusterStore
+from app.clusters.venue_advising import BidAdvising
 from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events.formats import LOG_FORMAT
 from app.domain.times import SECOND_US
@@ -94,6 +96,7 @@ from app.utilisation.store import UtilisationRows
 from app.venues.following import FeedWatch
 from app.venues.imports import ImportedPrices, VenueImports
 from app.venues.keeping import VenueKeeper
+from app.venues.pricereads import PriceReads
 from app.venues.reads import VenueReads, VenueStores
 from app.venues.refits import VenueRefits
 from app.venues.store.feeds import FeedStore
@@ -216,11 +219,13 @@ async def open_services(
                 webhooks = webhook_keeper(settings, database)
                 page_watch = PageWatch(clouds, Pulses(database), heads, watch)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
-                venues = _venues(database, clock)
+                venues, prices = _venues(database, clock)
                 plans = Plans(PlanStore(database), PlanPlaces(venues[0], scheduler, reads[1]), clock.now_us)
-                foreseeing, costs = Foreseeing(scheduler, reads[1]), ClusterCosts(clouds, log, scheduler)
-                clusters = ClusterKeeper(ClusterStore(database), clouds, clock.now_us), foreseeing, costs
-                others = observing, tokens, feed, webhooks, page_watch, history, *venues, plans, *clusters
+                bidding = BidAdvising(venues[0], prices, clock.now_us), prices
+                foreseeing = Foreseeing(scheduler, reads[1], bidding[0])
+                costs = ClusterCosts(clouds, log, scheduler, BidCosts(venues[0], prices))
+                clusters = ClusterKeeper(ClusterStore(database), clouds, venues[0], clock.now_us), foreseeing, costs
+                others = observing, tokens, feed, webhooks, page_watch, history, *venues, *bidding, plans, *clusters
                 async with asker(settings) as ask:
                     federation = _federation(settings, (PeerStore(database), JobLog(log)), scheduler, cache, ask)
                     yield Services(clock, scheduler, health, explaining, *reads, *others, *federation)
@@ -228,11 +233,12 @@ async def open_services(
             await scheduler.close()
 
 
-def _venues(database: Database, clock: ServerClock) -> tuple[VenueReads, VenueKeeper]:
-    """Return the use cases of venues."""
+def _venues(database: Database, clock: ServerClock) -> tuple[tuple[VenueReads, VenueKeeper], PriceReads]:
+    """Return the use cases of venues, and the prices of single pools."""
     prices, seen = VenuePriceStore(database), ObservationStore(database)
     stores = VenueStores(prices, FeedStore(database), seen, VenueModels(database))
-    return VenueReads(stores, clock.now_us), VenueKeeper(prices, seen, clock.now_us)
+    reads = VenueReads(stores, clock.now_us)
+    return (reads, VenueKeeper(prices, seen, clock.now_us)), PriceReads(prices, reads)
 
 
 def _federation(

@@ -165,6 +165,11 @@ class VenueReads:
         is_stale = at_us - as_of_us > MOST_AGE_US
         return VenueHistory(venue, as_of_us, is_stale, known.pools, known.prices, types, observed)
 
+    async def observed(self, venue: StoredVenue, at_us: int) -> ObservedPools:
+        """Return what is known of survival where machines end for lack of capacity."""
+        seen, rates = await self._seen(venue, await self._store.pools(venue.id, 0, _ALL), at_us)
+        return await asyncio.to_thread(_observed_pools, seen, rates, at_us)
+
     async def _seen(
         self, venue: StoredVenue, pools: Sequence[StoredPool], at_us: int
     ) -> tuple[Sequence[Sighting], Mapping[PoolName, ProviderRate]]:

@@ -63,6 +63,8 @@ LEAST = {
     "remove_venue": "admin",
     "list_pools": "reader",
     "read_venue_quotes": "reader",
+    "list_prices": "reader",
+    "advise_venue_checkpoint": "reader",
     "put_cluster": "service",
     "show_cluster": "reader",
     "list_clusters": "reader",

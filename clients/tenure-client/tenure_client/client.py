@@ -131,6 +131,8 @@ class Methods:
     remove_venue = Method(venue_calls.remove_venue)
     pools = Method(venue_calls.pools)
     observe = Method(venue_calls.observe)
+    venue_prices = Method(venue_calls.venue_prices)
+    venue_checkpoint_advice = Method(venue_calls.venue_checkpoint_advice)
     venue_quotes = Method(venue_calls.venue_quotes)
     put_cluster = Method(cluster_calls.put_cluster)
     clusters = Method(cluster_calls.clusters)

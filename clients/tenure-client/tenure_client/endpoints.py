@@ -12,7 +12,7 @@ from enum import Enum, StrEnum
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from tenure_client.forms.advice import CheckpointAdviceAnswer
+from tenure_client.forms.advice import BidAdviceAnswer, CheckpointAdviceAnswer
 from tenure_client.forms.answer import Json
 from tenure_client.forms.clouds import CloudAnswer, CloudsAnswer
 from tenure_client.forms.clusters import (
@@ -52,7 +52,14 @@ from tenure_client.forms.plans import (
 )
 from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
 from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, TokensAnswer, VersionsAnswer
-from tenure_client.forms.venues import ObservedAnswer, PoolsAnswer, VenueAnswer, VenueQuotesAnswer, VenuesAnswer
+from tenure_client.forms.venues import (
+    ObservedAnswer,
+    PoolPricesAnswer,
+    PoolsAnswer,
+    VenueAnswer,
+    VenueQuotesAnswer,
+    VenuesAnswer,
+)
 from tenure_client.forms.webhooks import (
     DeadLettersAnswer,
     NewWebhookAnswer,
@@ -301,6 +308,14 @@ VENUE = Endpoint("GET", _VENUE, VenueAnswer, Chapter.VENUES, "Show a venue")
 REMOVE_VENUE = Endpoint("DELETE", _VENUE, NOTHING, Chapter.VENUES, "Remove a venue", 204, repeat=Repeat.ONCE)
 POOLS = Endpoint("GET", f"{_VENUE}/pools", PoolsAnswer, Chapter.VENUES, "List a venue's pools")
 OBSERVE = Endpoint("POST", f"{_VENUE}/observations", ObservedAnswer, Chapter.VENUES, "Report what became of machines")
+PRICES = Endpoint("GET", f"{_VENUE}/prices", PoolPricesAnswer, Chapter.VENUES, "List a pool's prices")
+VENUE_CHECKPOINT_ADVICE = Endpoint(
+    "GET",
+    f"{_VENUE}/checkpoint-advice",
+    BidAdviceAnswer,
+    Chapter.VENUES,
+    "Ask when a job on a machine under a bid should be checkpointed",
+)
 VENUE_QUOTES = Endpoint("GET", f"{_VENUE}/quotes", VenueQuotesAnswer, Chapter.VENUES, "Ask a venue for bids")
 _CLUSTER = "/v1/clusters/{cluster}"
 CLUSTERS = Endpoint("GET", "/v1/clusters", ClustersAnswer, Chapter.CLUSTERS, "List clusters")
