@@ -163,6 +163,9 @@ OfferWord = Annotated[
         "A host's word on an attempt. All but `held` and `running` are final.",
     ),
 ]
+PausedByWord = Annotated[
+    str, one_of(("operator", "breaker"), "Who paused a peer: an operator, or the rule that looks at its standing.")
+]
 JobEndWord = Annotated[
     str,
     one_of(
