@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.commands import venue_feeds, venue_plans, venue_service, venue_sightings, venue_survival
+from app.commands import (
+    venue_advice,
+    venue_feeds,
+    venue_plans,
+    venue_service,
+    venue_sightings,
+    venue_survival,
+)
 from app.commands.evaluation import each
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import Json, Report, Seed
@@ -54,6 +61,7 @@ def register(app: typer.Typer) -> None:
     venues.command(epilog=f"Example: {example}")(backtest)
     venue_service.register(venues)
     venue_survival.register(venues)
+    venue_advice.register(venues)
     venue_plans.register(venues)
     venue_feeds.register(venues)
     venue_sightings.register(venues)

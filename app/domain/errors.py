@@ -60,7 +60,7 @@ class VenueNotFound(NotFound):
 
 
 class PoolNotFound(NotFound):
-    """No pool of that id in the venue."""
+    """The venue has no such pool."""
 
 
 class ClusterNotFound(NotFound):

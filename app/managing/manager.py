@@ -17,7 +17,7 @@ from app.clusters.rules.reconciling import decide
 from app.clusters.rules.saving import saving_of
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
 from app.managing.asking import Asking
-from app.managing.buying import Buyer
+from app.managing.buying import Buyer, Purchase
 from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.checkpointing.placing import place_launcher
 from app.managing.declared import Declared
@@ -27,7 +27,6 @@ from app.managing.programs import ProgramFailed
 from app.managing.slurm import QueuedJob, Slurm
 from app.managing.telling import Telling
 from tenure_client import ClientError, TenureClient
-from tenure_client.forms.instances import StartAnswer
 
 ROUND_S = 1.0
 MOST_RELEASES = 3
@@ -73,6 +72,7 @@ class BatchCluster:
         for name in sorted(self.buyer.instances().keys() | self.machines.there().keys()):
             self.machines.destroy(name)
             self.give_back(name)
+        self.buyer.market.settle(self.events)
         self.slurm.stop()
         self.machines.remove()
 
@@ -171,6 +171,8 @@ class Manager:
                 cluster.create()
                 cluster.events.write("slurm_started")
             self._keeper.tell()
+            cluster.buyer.market.settle(cluster.events)
+            cluster.buyer.market.follow_prices(cluster.events)
             instances, machines = cluster.buyer.instances(), cluster.machines.there()
             nodes, jobs = cluster.slurm.nodes(), cluster.slurm.jobs()
         except (ClientError, ProgramFailed, OSError) as error:
@@ -229,16 +231,15 @@ class Manager:
                 continue
             node = self._cluster.buyer.new_node(pool)
             try:
-                answer = self._cluster.buyer.start(node, pool, action.lifetime_s)
-                why, is_bought = _refusal(answer), answer.accepted
+                purchase = self._cluster.buyer.start(node, pool, action.lifetime_s)
             except ClientError as error:
-                why, is_bought = str(error), False
-            if is_bought:
-                self._cluster.events.write("node_bought", node=node, why=action.why, cloud=pool.cloud)
+                purchase = Purchase(is_bought=False, why=str(error))
+            if purchase.is_bought:
+                self._cluster.events.write("node_bought", node=node, why=action.why, cloud=pool.cloud, **purchase.facts)
                 self._make(action._replace(name=node))
                 return
             self._not_before_s[name] = time.monotonic() + self._cluster.wanted.scale.retry_s
-            self._cluster.events.write("node_refused", pool=name, cloud=pool.cloud, why=why)
+            self._cluster.events.write("node_refused", pool=name, cloud=pool.cloud, why=purchase.why)
 
     def _make(self, action: Action) -> None:
         pool = self._pool(action.name)
@@ -288,17 +289,6 @@ class Manager:
             self._releases[action.name] = done + 1
             self._cluster.slurm.release(action.name)
             self._cluster.events.write("job_released", job=action.name, why=action.why)
-
-
-def _refusal(answer: StartAnswer) -> str:
-    """Return why a start was refused, and what would have been accepted."""
-    other = answer.acceptable
-    if other is None:
-        return str(answer.reason)
-    ways = [f"a lifetime of {other.lifetime_s:g} s"] if other.lifetime_s else []
-    if other.eviction_probability is not None:
-        ways.append(f"an eviction probability of {other.eviction_probability:g}")
-    return f"{answer.reason}; acceptable: {' or '.join(ways) or 'nothing'}"
 
 
 def _free_in_s(jobs: Iterable[QueuedJob]) -> dict[str, float]:

@@ -10,13 +10,16 @@ from app.platform.http.page_forms import PageQuery, next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.venues.keeping import VenueKeeper
+from app.venues.pricereads import PriceReads
 from app.venues.reads import QuoteQuestion, VenueReads, pool_id
 from app.venues.wire import (
     ObservationsBody,
     PoolsQuery,
     PoolSurvivalQuery,
+    PricesQuery,
     VenueQuotesQuery,
     pool_answer,
+    prices_answer,
     quotes_answer,
     survival_answer,
     venue_answer,
@@ -75,6 +78,16 @@ async def read_pool_survival(request: Request) -> Response:
         path["venue"], pool_id(path["pool"]), query.asked_bids(), query.lifetimes_us(), query.at_us
     )
     return respond(survival_answer(found))
+
+
+async def list_prices(request: Request) -> Response:
+    """List the prices of one pool from a time on, beginning with the one that holds then.
+
+    A page spans a month at most.
+    """
+    query, venue = read_query(request, PricesQuery), request.path_params["venue"]
+    found = await reached(request, PriceReads).prices(venue, query.words(), query.from_us, query.limit)
+    return respond(prices_answer(found, next_link(request, found.prices.marker, "from")))
 
 
 async def read_venue_quotes(request: Request) -> Response:

@@ -10,6 +10,7 @@ from pydantic import Field
 from app.domain.times import SECOND_US, seconds, to_datetime
 from app.platform.http.fields import Body, Name, PositiveSecondsInQuery, Probability, Query, Time
 from app.platform.http.page_forms import Limit, NumberedPageQuery
+from app.venues.pricereads import PoolPrices, PoolWords
 from app.venues.reads import (
     WINDOW_US,
     FoundCurves,
@@ -23,13 +24,15 @@ from app.venues.reads import (
 from app.venues.rules.curves import LIFETIMES_US, SurvivalPoint
 from app.venues.rules.history import MICRO, PoolName
 from app.venues.rules.observed import Sighting, SightingKind
-from app.venues.rules.pricefiles import POOL_WORD
+from app.venues.rules.poolwords import LINUX, POOL_WORD
 from app.venues.rules.quotes import CONFIDENCE, on_demand_cost
 from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.venues import (
     LeastBidPointAnswer,
     LeastBidsAnswer,
     PoolAnswer,
+    PoolPriceAnswer,
+    PoolPricesAnswer,
     PoolSurvivalAnswer,
     PoolSurvivalPointAnswer,
     SurvivalCurveAnswer,
@@ -78,6 +81,23 @@ class ObservationsBody(Body):
 class PoolsQuery(NumberedPageQuery):
     instance_type: PoolWord | None = _TYPE
     zone: PoolWord | None = _ZONE
+
+
+class OnePoolQuery(Query):
+    """The words that name one pool of a venue."""
+
+    instance_type: PoolWord = Field(alias="type", description="The machine type.")
+    zone: PoolWord
+    product: PoolWord = Field(LINUX, description="The system, as the provider names it.")
+
+    def words(self) -> PoolWords:
+        """Return the words."""
+        return PoolWords(self.instance_type, self.zone, self.product)
+
+
+class PricesQuery(OnePoolQuery):
+    from_us: Time = Field(alias="from", description="The answer begins with the price that holds at this time.")
+    limit: Limit = 100
 
 
 class VenueQuotesQuery(Query):
@@ -186,6 +206,15 @@ def survival_answer(found: FoundCurves) -> PoolSurvivalAnswer:
 def _survival_point(point: SurvivalPoint) -> PoolSurvivalPointAnswer:
     return PoolSurvivalPointAnswer(
         lifetime_s=seconds(point.lifetime_us), survival=point.survival, at_least=point.at_least, windows=point.windows
+    )
+
+
+def prices_answer(found: PoolPrices, links: list[Link]) -> PoolPricesAnswer:
+    """Return the wire form of prices of a pool."""
+    prices = [PoolPriceAnswer(at=to_datetime(one.at_us), price=one.micro / MICRO) for one in found.prices.items]
+    venue = found.venue
+    return answer_of(
+        PoolPricesAnswer, pool_answer(found.pool), venue=venue.name, currency=venue.currency, prices=prices, links=links
     )
 
 

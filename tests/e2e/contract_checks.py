@@ -35,6 +35,7 @@ NOT_IN_SCHEMAS = (
     "needs a deadline or a value",
     "needs venues, clouds, peers or rates",
     "two jobs have one id",
+    "must be told of the market bid, and it and product of no other",
     "what is left out is not limited",
     "min_lifetime_s must not be above lifetime_s",
     "must not have two pools of one name",

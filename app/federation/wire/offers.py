@@ -66,4 +66,6 @@ def promise_answer(found: PeerPromise | Unpromised) -> PeerPromiseAnswer:
 
 def offer_answer(found: OfferAnswer) -> OfferWordAnswer:
     """Return the wire form of a word on an attempt."""
-    return OfferWordAnswer(word=found.word, held_s=seconds(found.held_us), reason=found.reason)
+    return OfferWordAnswer(
+        word=found.word, held_s=seconds(found.held_us), reason=found.reason, eviction_probability=found.promised
+    )

@@ -18,7 +18,7 @@ from app.venues.rules.drawing import PricedPools
 from app.venues.rules.features import EVERY_US
 from app.venues.rules.history import Dollars, PoolName, PriceSteps
 from app.venues.rules.observed import ObservedPools, QuoteSource
-from app.venues.rules.quotes import CONFIDENCE, LEAST_HISTORY_US, ROUNDING, QuoteReason, known_time_us, past_until
+from app.venues.rules.quotes import CONFIDENCE, LEAST_HISTORY_US, ROUNDING, QuoteReason, known_us, past_until
 from app.venues.rules.survival import begun_under, highest_within, lattice, least_bid, prices_at, share_surviving
 from app.venues.rules.training import LEAST_KNOWN_US, TrainedSurvival
 
@@ -91,10 +91,10 @@ def crossing_curves(
     past = past_until(steps, now_us, window_us)
     if past is None:
         return PoolCurves(None, question.lifetimes_us, why_not=QuoteReason.PRICE_UNKNOWN)
-    price, known_us = float(past.price[-1]), known_time_us(past, window_us)
-    if known_us < LEAST_HISTORY_US:
+    price, known_time_us = float(past.price[-1]), known_us(past, window_us)
+    if known_time_us < LEAST_HISTORY_US:
         return PoolCurves(price, question.lifetimes_us, why_not=QuoteReason.HISTORY_TOO_SHORT)
-    model = trained if known_us >= LEAST_KNOWN_US else None
+    model = trained if known_time_us >= LEAST_KNOWN_US else None
     starts_us = lattice(max(int(past.at_us[0]), past.end_us - window_us), past.end_us, EVERY_US)
     highest = [highest_within(past, starts_us, lifetime_us) for lifetime_us in question.lifetimes_us]
     curves = []
@@ -140,7 +140,7 @@ def _learned(pools: PricedPools, past: PriceSteps, counted: SurvivalCurve, train
     assert counted.bid is not None
     points = []
     for one in counted.points:
-        chance = trained.survival(pools, 0, past, counted.bid, one.lifetime_us)
+        chance = float(trained.chances(pools.rows(0, past, [counted.bid], one.lifetime_us))[0])
         at_least = 0.0 if one.at_least is None else min(one.at_least, chance)
         points.append(SurvivalPoint(one.lifetime_us, chance, at_least, one.windows))
     return SurvivalCurve(counted.bid, QuoteSource.LEARNED, _never_rising(points))

@@ -64,7 +64,7 @@ def pool_quote(
         return PoolQuote(None, why_not=QuoteReason.PRICE_UNKNOWN)
     price = float(past.price[-1])
     starts_us = lattice(max(int(past.at_us[0]), past.end_us - window_us), past.end_us, EVERY_US)
-    if known_time_us(past, window_us) < LEAST_HISTORY_US:
+    if known_us(past, window_us) < LEAST_HISTORY_US:
         return PoolQuote(price, why_not=QuoteReason.HISTORY_TOO_SHORT)
     highest = highest_within(past, starts_us, lifetime_us)
     bid = least_bid(highest, probability, price)
@@ -85,7 +85,7 @@ def learned_quote(
     """Return the quote of the only pool by a venue's model; None if too little of its past is known for that."""
     [steps], window_us = pools.steps, pools.window_us
     past = past_until(steps, now_us, window_us)
-    if past is None or known_time_us(past, window_us) < LEAST_KNOWN_US:
+    if past is None or known_us(past, window_us) < LEAST_KNOWN_US:
         return None
     bid, found = trained.least_bid(pools, 0, past, lifetime_us, probability)
     chance = min(found, probability)  # calibrated are bids of a level; what a bid says beyond it is too much
@@ -131,8 +131,8 @@ def past_until(steps: PriceSteps, now_us: int, window_us: int) -> PriceSteps | N
     return past
 
 
-def known_time_us(past: PriceSteps, window_us: int) -> int:
-    """Return how much of the window the price is known of."""
+def known_us(past: PriceSteps, window_us: int) -> int:
+    """Return for how long of the window before its end a pool's price is known."""
     begins = np.maximum(past.at_us, past.end_us - window_us)
     lengths = np.diff(np.append(begins, past.end_us))
     return int(lengths[~np.isnan(past.price)].sum())

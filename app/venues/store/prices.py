@@ -101,6 +101,9 @@ WHERE venue_id = %(venue)s AND one <= %(at_us)s AND day = (
     WHERE venue_id = %(venue)s AND day <= %(day)s AND at_us[1] <= %(at_us)s
 )
 """
+_DAYS_OF_POOL = """
+SELECT pool_id, at_us, micro FROM price_day WHERE pool_id = %(pool)s AND day BETWEEN %(first)s AND %(last)s ORDER BY day
+"""
 _DAYS = """
 SELECT pool_id, at_us, micro FROM price_day JOIN pool ON pool.id = pool_id
 WHERE venue_id = %(venue)s AND day BETWEEN %(first)s AND %(last)s ORDER BY pool_id, day
@@ -243,6 +246,11 @@ class VenuePriceStore:
         """Return the prices of the days that two times lie in, and of those between, by pool and time."""
         asked = {"venue": venue_id, "first": first_us // DAY_US, "last": last_us // DAY_US}
         return [DayOfPrices(*row) for row in await self._database.execute_directly(_DAYS, asked)]
+
+    async def days_of_pool(self, pool_id: int, first_us: int, last_us: int) -> list[DayOfPrices]:
+        """Return the prices of one pool on the days that two times lie in, and of those between, by time."""
+        asked = {"pool": pool_id, "first": first_us // DAY_US, "last": last_us // DAY_US}
+        return [DayOfPrices(*row) for row in await self._database.execute(_DAYS_OF_POOL, asked)]
 
     async def types(self, venue_id: int) -> dict[str, MachineType]:
         """Return the machine types that were told, by name."""

@@ -12,7 +12,7 @@ from enum import Enum, StrEnum
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from tenure_client.forms.advice import CheckpointAdviceAnswer
+from tenure_client.forms.advice import BidAdviceAnswer, CheckpointAdviceAnswer
 from tenure_client.forms.answer import Json
 from tenure_client.forms.clouds import CloudAnswer, CloudsAnswer
 from tenure_client.forms.clusters import (
@@ -47,6 +47,7 @@ from tenure_client.forms.peers import (
     PeerAnswer,
     PeerPromiseAnswer,
     PeersAnswer,
+    PeerStandingAnswer,
     PeerTrialAnswer,
 )
 from tenure_client.forms.plans import (
@@ -61,6 +62,7 @@ from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, Utilisati
 from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, TokensAnswer, VersionsAnswer
 from tenure_client.forms.venues import (
     ObservedAnswer,
+    PoolPricesAnswer,
     PoolsAnswer,
     PoolSurvivalAnswer,
     VenueAnswer,
@@ -306,6 +308,9 @@ CHANGE_PEER = Endpoint("PATCH", _PEER, PeerAnswer, Chapter.PEERS, "Change a peer
 PAUSE_PEER = Endpoint("POST", f"{_PEER}/pause", PeerAnswer, Chapter.PEERS, "Pause a peer")
 RESUME_PEER = Endpoint("POST", f"{_PEER}/resume", PeerAnswer, Chapter.PEERS, "Resume a peer")
 TEST_PEER = Endpoint("POST", f"{_PEER}/test", PeerTrialAnswer, Chapter.PEERS, "Test a peer")
+STANDING = Endpoint(
+    "GET", f"{_PEER}/standing", PeerStandingAnswer, Chapter.PEERS, "Promised against happened at a peer"
+)
 REMOVE_PEER = Endpoint("DELETE", _PEER, NOTHING, Chapter.PEERS, "Remove a peer", 204)
 _VENUE = "/v1/venues/{venue}"
 VENUES = Endpoint("GET", "/v1/venues", VenuesAnswer, Chapter.VENUES, "List venues")
@@ -316,6 +321,14 @@ POOL_SURVIVAL = Endpoint(
     "GET", f"{_VENUE}/pools/{{pool}}/survival", PoolSurvivalAnswer, Chapter.VENUES, "Show a pool's survival and bids"
 )
 OBSERVE = Endpoint("POST", f"{_VENUE}/observations", ObservedAnswer, Chapter.VENUES, "Report what became of machines")
+PRICES = Endpoint("GET", f"{_VENUE}/prices", PoolPricesAnswer, Chapter.VENUES, "List a pool's prices")
+VENUE_CHECKPOINT_ADVICE = Endpoint(
+    "GET",
+    f"{_VENUE}/checkpoint-advice",
+    BidAdviceAnswer,
+    Chapter.VENUES,
+    "Ask when a job on a machine under a bid should be checkpointed",
+)
 VENUE_QUOTES = Endpoint("GET", f"{_VENUE}/quotes", VenueQuotesAnswer, Chapter.VENUES, "Ask a venue for bids")
 _CLUSTER = "/v1/clusters/{cluster}"
 CLUSTERS = Endpoint("GET", "/v1/clusters", ClustersAnswer, Chapter.CLUSTERS, "List clusters")
@@ -356,3 +369,4 @@ READINESS = Endpoint("GET", "/readiness", ReadinessAnswer, Chapter.SERVICE, "Che
 PROCESS_METRICS = Endpoint("GET", "/metrics", str, Chapter.SERVICE, "Read this process's metrics")
 CLOUD_METRICS = Endpoint("GET", "/metrics/clouds", str, Chapter.SERVICE, "Read the clouds' metrics")
 CLUSTER_METRICS = Endpoint("GET", "/metrics/clusters", str, Chapter.SERVICE, "Read the clusters' metrics")
+PEER_METRICS = Endpoint("GET", "/metrics/peers", str, Chapter.SERVICE, "Read the peers' metrics")

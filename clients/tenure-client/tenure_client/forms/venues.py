@@ -68,6 +68,30 @@ class PoolsAnswer(Answer, kw_only=True):
     links: list[Link]
 
 
+class PoolPriceAnswer(Answer, kw_only=True):
+    """A price of an hour, from this time on."""
+
+    at: Moment
+    price: float
+
+
+class PoolPricesAnswer(Answer, kw_only=True):
+    """Prices of one pool, with its newest one."""
+
+    venue: str
+    currency: str
+    provider: str
+    region: str
+    zone: str
+    instance_type: str
+    product: str
+    price: Annotated[float | None, Meta(description="The newest price of an hour; null where none was told.")]
+    price_at: Annotated[Moment | None, Meta(description="The time at which it was told.")]
+    on_demand_price: Annotated[float | None, Meta(description="Of an hour; null where the import did not tell it.")]
+    prices: Annotated[list[PoolPriceAnswer], Meta(description="By rising time.")]
+    links: list[Link]
+
+
 class VenueQuoteAnswer(Answer, kw_only=True):
     """A pool's bid, and how it did in the pool's past."""
 
