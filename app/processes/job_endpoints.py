@@ -90,4 +90,6 @@ PEERS = (
     Served(endpoints.RESUME_PEER, peers.resume_peer, role=Role.ADMIN),
     Served(endpoints.TEST_PEER, peers.test_peer, role=Role.ADMIN),
     Served(endpoints.REMOVE_PEER, peers.remove_peer, role=Role.ADMIN),
+    Served(endpoints.STANDING, peers.read_standing, role=Role.READER),
 )
+PEER_METRICS = Served(endpoints.PEER_METRICS, peers.read_peer_metrics, role=Role.READER)

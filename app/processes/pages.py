@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from app.clusters import pages as batch_clusters
 from app.explaining import pages as decisions
+from app.federation import pages as federation
 from app.following.pages import follow_all, follow_cloud, followed
 from app.forecasts.pages import curves, promise, quotes
 from app.identity import pages as signing
@@ -60,6 +61,9 @@ def _routes() -> list[BaseRoute]:
         Route(f"{_CLOUD}/epochs", guarded(epochs.show)),
         Route(f"{_CLOUD}/decisions", guarded(decisions.show)),
         Route(f"{_CLOUD}/instances/{{instance}}", guarded(decisions.explain)),
+        Route(f"{_CLOUD}/jobs", guarded(federation.show_jobs)),
+        Route(f"{_CLOUD}/jobs/{{job}}", guarded(federation.show_job)),
+        Route("/ui/federation", guarded(federation.show_peers)),
         Route("/ui/venues", guarded(venues.show_all)),
         Route("/ui/venues/{venue}", guarded(venues.show)),
         Route("/ui/clusters", guarded(batch_clusters.show_all)),

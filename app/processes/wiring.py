@@ -26,7 +26,8 @@ from app.explaining.service import Explaining
 from app.federation.hosting import Hosting
 from app.federation.jobs import JobKeeper
 from app.federation.peering import PeerKeeper
-from app.federation.store import PeerStore
+from app.federation.standings import Breaker, PeerStandings
+from app.federation.store import JobLog, PeerStore
 from app.federation.submitting import AwayTerms, JobBoard
 from app.following.courier import DeliveryLimits, DeliveryParts, Pace
 from app.following.deliveries import Deliveries
@@ -137,6 +138,7 @@ class WorkerParts:
     tokens: TokenKeeper
     rollup: Rollup
     job_keeper: JobKeeper
+    breaker: Breaker
     feeds: FeedWatch
     refits: VenueRefits
 
@@ -225,7 +227,7 @@ async def open_services(
                 clusters = ClusterKeeper(ClusterStore(database), clouds, venues[0], clock.now_us), foreseeing, costs
                 others = observing, tokens, feed, webhooks, page_watch, history, *venues, *bidding, plans, *clusters
                 async with asker(settings) as ask:
-                    federation = _federation(settings, PeerStore(database), scheduler, cache, ask)
+                    federation = _federation(settings, (PeerStore(database), JobLog(log)), scheduler, cache, ask)
                     yield Services(clock, scheduler, health, explaining, *reads, *others, *federation)
         finally:
             await scheduler.close()
@@ -240,13 +242,15 @@ def _venues(database: Database, clock: ServerClock) -> tuple[tuple[VenueReads, V
 
 
 def _federation(
-    settings: Settings, peers: PeerStore, scheduler: Scheduler, cache: TableCache, ask: Asker
-) -> tuple[JobBoard, Hosting, PeerKeeper]:
+    settings: Settings, stores: tuple[PeerStore, JobLog], scheduler: Scheduler, cache: TableCache, ask: Asker
+) -> tuple[JobBoard, Hosting, PeerKeeper, PeerStandings]:
     """Return the use cases of jobs: of their users, of peers, and of operators."""
     seconds = settings.hold_s, settings.reclaim_margin_s, settings.peer_answer_s
     terms = AwayTerms(*(round(one * SECOND_US) for one in seconds))
+    peers, past = stores
     keeper = PeerKeeper(peers, ask, allow_private=settings.peer_allow_private)
-    return JobBoard(scheduler, peers, terms), Hosting(scheduler, peers, cache), keeper
+    board, standings = JobBoard(scheduler, peers, past, terms), PeerStandings(scheduler, peers)
+    return board, Hosting(scheduler, peers, cache), keeper, standings
 
 
 def _stream_limits(settings: Settings) -> StreamLimits:
@@ -330,7 +334,12 @@ async def open_worker(
         heads = LogHeads(database, log, pauses)
         states, newest = States(Logs(log, snapshots, heads)), NewestTables(tables)
         with forecast_executor(settings) as executor:
-            async with heads.kept_up(), poster(settings, clock) as post, asker(settings) as ask:
+            async with (
+                heads.kept_up(),
+                poster(settings, clock) as post,
+                asker(settings) as ask,
+                JobKeeper(clouds, states, Locks(database), PeerStore(database), ask, clock.now_us) as job_keeper,
+            ):
                 yield WorkerParts(
                     Forecasts(log, states, tables, runs, Locks(database), _places(settings, executor), clock.now_us),
                     Snapshotting(clouds, states, snapshots, settings.snapshot_every),
@@ -342,7 +351,8 @@ async def open_worker(
                     HealthCheck(database, clouds, log, tables, clock),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
-                    JobKeeper(clouds, states, Locks(database), PeerStore(database), ask, clock.now_us),
+                    job_keeper,
+                    Breaker(clouds, states, PeerStore(database), clock.now),
                     FeedWatch(FeedStore(database)),
                     VenueRefits(VenuePriceStore(database), VenueModels(database), Locks(database)),
                 )

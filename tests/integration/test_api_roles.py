@@ -40,6 +40,8 @@ LEAST = {
     "resume_peer": "admin",
     "test_peer": "admin",
     "remove_peer": "admin",
+    "read_standing": "reader",
+    "read_peer_metrics": "reader",
     "submit_job": "member",
     "list_jobs": "reader",
     "show_job": "reader",

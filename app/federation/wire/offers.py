@@ -36,4 +36,6 @@ class OfferBody(Body):
 
 def offer_answer(found: OfferAnswer) -> OfferWordAnswer:
     """Return the wire form of a word on an attempt."""
-    return OfferWordAnswer(word=found.word, held_s=seconds(found.held_us), reason=found.reason)
+    return OfferWordAnswer(
+        word=found.word, held_s=seconds(found.held_us), reason=found.reason, eviction_probability=found.promised
+    )

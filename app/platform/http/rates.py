@@ -60,6 +60,8 @@ COSTS = {
     "read_cloud_metrics": 50,
     "read_cluster_cost": 20,
     "read_cluster_metrics": 50,
+    "read_peer_metrics": 50,
+    "read_standing": 20,
     "read_curves": 20,
     "read_quotes": 5,
     "read_reliability": 50,

@@ -119,6 +119,8 @@ class Methods:
     resume_peer = Method(peer_calls.resume_peer)
     test_peer = Method(peer_calls.test_peer)
     remove_peer = Method(peer_calls.remove_peer)
+    standing = Method(peer_calls.standing)
+    peer_metrics = Method(peer_calls.peer_metrics)
     submit_job = Method(job_calls.submit_job)
     jobs = Method(job_calls.jobs)
     job = Method(job_calls.job)

@@ -42,7 +42,7 @@ from tenure_client.forms.instances import (
 from tenure_client.forms.jobs import AttemptsAnswer, JobAnswer, JobsAnswer
 from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
 from tenure_client.forms.owners import OwnerAnswer, OwnersAnswer
-from tenure_client.forms.peers import OfferWordAnswer, PeerAnswer, PeersAnswer, PeerTrialAnswer
+from tenure_client.forms.peers import OfferWordAnswer, PeerAnswer, PeersAnswer, PeerStandingAnswer, PeerTrialAnswer
 from tenure_client.forms.plans import (
     JobMoveAnswer,
     PlanAnswer,
@@ -298,6 +298,9 @@ CHANGE_PEER = Endpoint("PATCH", _PEER, PeerAnswer, Chapter.PEERS, "Change a peer
 PAUSE_PEER = Endpoint("POST", f"{_PEER}/pause", PeerAnswer, Chapter.PEERS, "Pause a peer")
 RESUME_PEER = Endpoint("POST", f"{_PEER}/resume", PeerAnswer, Chapter.PEERS, "Resume a peer")
 TEST_PEER = Endpoint("POST", f"{_PEER}/test", PeerTrialAnswer, Chapter.PEERS, "Test a peer")
+STANDING = Endpoint(
+    "GET", f"{_PEER}/standing", PeerStandingAnswer, Chapter.PEERS, "Promised against happened at a peer"
+)
 REMOVE_PEER = Endpoint("DELETE", _PEER, NOTHING, Chapter.PEERS, "Remove a peer", 204)
 _VENUE = "/v1/venues/{venue}"
 VENUES = Endpoint("GET", "/v1/venues", VenuesAnswer, Chapter.VENUES, "List venues")
@@ -350,3 +353,4 @@ READINESS = Endpoint("GET", "/readiness", ReadinessAnswer, Chapter.SERVICE, "Che
 PROCESS_METRICS = Endpoint("GET", "/metrics", str, Chapter.SERVICE, "Read this process's metrics")
 CLOUD_METRICS = Endpoint("GET", "/metrics/clouds", str, Chapter.SERVICE, "Read the clouds' metrics")
 CLUSTER_METRICS = Endpoint("GET", "/metrics/clusters", str, Chapter.SERVICE, "Read the clusters' metrics")
+PEER_METRICS = Endpoint("GET", "/metrics/peers", str, Chapter.SERVICE, "Read the peers' metrics")
