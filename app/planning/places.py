@@ -20,7 +20,8 @@ from app.venues.rules.bounds import FIRST_EFFECT
 from app.venues.rules.history import PoolName
 from app.venues.rules.observed import ObservedPools
 from app.venues.rules.planned import PlanPool, PoolCurve, SurvivalSource, curve_of_rate
-from app.venues.rules.quotes import CONFIDENCE, LEAST_HISTORY_US
+from app.venues.rules.quotes import CONFIDENCE, LEAST_HISTORY_US, known_us
+from app.venues.rules.training import LEAST_KNOWN_US
 from app.venues.rules.types import MachineType
 
 MOST_POOLS = 2_000
@@ -162,7 +163,9 @@ def _pool(pool: StoredPool, history: VenueHistory, cap: int | None) -> PlanPool 
         return _observed(group, machine, float(past.price[-1]), history.observed, pool.name, cap) or "no_evidence"
     if past.end_us - int(past.at_us[0]) < LEAST_HISTORY_US:
         return "history_too_short"
-    return PlanPool(group, machine, SurvivalSource.PRICE_CROSSING, past, cap=cap)
+    trained = history.trained if known_us(past, WINDOW_US) >= LEAST_KNOWN_US else None
+    source = SurvivalSource.PRICE_CROSSING if trained is None else SurvivalSource.LEARNED
+    return PlanPool(group, machine, source, past, cap=cap, trained=trained)
 
 
 def _observed(

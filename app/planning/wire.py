@@ -27,7 +27,7 @@ from tenure_client.forms.plans import (
     VenueReliabilityAnswer,
 )
 
-MOST_JOBS, MOST_PLACES, MOST_RATES, MOST_WAYS = 200, 10, 100, 16
+MOST_JOBS, MOST_PLACES, MOST_RATES = 200, 10, 100
 _MIB_PER_GIB = 1024.0
 PlaceWord = Annotated[str, Field(min_length=1, max_length=100)]
 Money = Annotated[float, Field(ge=0, le=1e9)]

@@ -21,6 +21,7 @@ from app.platform.settings import Settings
 from app.platform.telemetry.metrics import JOBS
 from app.processes.regular import RegularJobs
 from app.processes.wiring import WorkerParts, open_worker
+from app.venues.rules.warming import warm_up as warm_up_venues
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +115,7 @@ def _prepare() -> None:
     Thread(target=_tell_of_compiling, args=(done, began), name="compiling", daemon=True).start()
     try:
         warm_up()
+        warm_up_venues()
     finally:
         done.set()
     if (took_s := monotonic() - began) >= _WORTH_TELLING_S:

@@ -83,6 +83,8 @@ class VenueHistory(NamedTuple):
     types: Mapping[str, MachineType]
     observed: ObservedPools | None
     """Survival by observation, where machines end for lack of capacity; None where their price ends them."""
+    trained: TrainedSurvival | None
+    """The learned survival, where a price ends machines and a model may speak at this time."""
 
 
 class VenueStores(NamedTuple):
@@ -158,12 +160,14 @@ class VenueReads:
         as_of_us, types = await self._newest_us(venue, at_us), await self._store.types(venue.id)
         async with self._turn:
             known = await self._history(venue, as_of_us)
-        observed = None
-        if venue.revoked_by is RevokedBy.CAPACITY:
+        observed, trained = None, None
+        if venue.revoked_by is RevokedBy.PRICE:
+            trained = _fit_at(await self.model(venue), as_of_us)
+        else:
             seen, rates = await self._seen(venue, known.pools, at_us)
             observed = await asyncio.to_thread(_observed_pools, seen, rates, at_us)
         is_stale = at_us - as_of_us > MOST_AGE_US
-        return VenueHistory(venue, as_of_us, is_stale, known.pools, known.prices, types, observed)
+        return VenueHistory(venue, as_of_us, is_stale, known.pools, known.prices, types, observed, trained)
 
     async def observed(self, venue: StoredVenue, at_us: int) -> ObservedPools:
         """Return what is known of survival where machines end for lack of capacity."""

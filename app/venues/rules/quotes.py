@@ -64,7 +64,7 @@ def pool_quote(
         return PoolQuote(None, why_not=QuoteReason.PRICE_UNKNOWN)
     price = float(past.price[-1])
     starts_us = lattice(max(int(past.at_us[0]), past.end_us - window_us), past.end_us, EVERY_US)
-    if _known_us(past, window_us) < LEAST_HISTORY_US:
+    if known_us(past, window_us) < LEAST_HISTORY_US:
         return PoolQuote(price, why_not=QuoteReason.HISTORY_TOO_SHORT)
     highest = highest_within(past, starts_us, lifetime_us)
     bid = least_bid(highest, probability, price)
@@ -87,7 +87,7 @@ def learned_quote(
     past = steps.between(now_us - window_us, now_us + 1)
     if not len(past.price) or past.at_us[0] > now_us or isnan(past.price[-1]):
         return None
-    if _known_us(past, window_us) < LEAST_KNOWN_US:
+    if known_us(past, window_us) < LEAST_KNOWN_US:
         return None
     bid, found = trained.least_bid(pools, 0, past, lifetime_us, probability)
     chance = min(found, probability)  # calibrated are bids of a level; what a bid says beyond it is too much
@@ -125,7 +125,8 @@ def on_demand_cost(price: float | None, lifetime_us: int) -> float | None:
     return None if price is None else price * ceil(lifetime_us / HOUR_US)
 
 
-def _known_us(past: PriceSteps, window_us: int) -> int:
+def known_us(past: PriceSteps, window_us: int) -> int:
+    """Return for how long of the window before its end a pool's price is known."""
     begins = np.maximum(past.at_us, past.end_us - window_us)
     lengths = np.diff(np.append(begins, past.end_us))
     return int(lengths[~np.isnan(past.price)].sum())

@@ -176,8 +176,9 @@ JobEndWord = Annotated[
 SurvivalSourceWord = Annotated[
     str,
     one_of(
-        ("price_crossing", "quantile_table", "observed", "provider_rate"),
-        "What a survival rests on: past prices, a cloud's own forecast, machines observed, or a provider's rate.",
+        ("price_crossing", "learned", "quantile_table", "observed", "provider_rate"),
+        "What a survival rests on: the pool's past prices, what was learned from those of all pools, a cloud's own "
+        "forecast, machines observed, or a provider's rate.",
     ),
 ]
 PlannedRunWord = Annotated[
