@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from app.domain.errors import PeerNotFound
+from app.domain.errors import LogNewer, PeerNotFound
 from app.domain.times import from_datetime
 from app.engine.cloud import Cloud
 from app.engine.jobs.standings import AwardFate, PeerTally
@@ -67,7 +68,10 @@ class PeerStandings:
     async def _read(self, peers: list[Peer]) -> list[PeerStanding]:
         found = [PeerStanding(peer, []) for peer in peers]
         for cloud_name in await self._scheduler.names() if peers else []:
-            cloud = await self._scheduler.state(cloud_name)
+            try:
+                cloud = await self._scheduler.state(cloud_name)
+            except LogNewer:  # what concerns all clouds tells of those that can be read
+                continue
             for one in found:
                 standing = cloud.jobs.standings.get(one.peer.name)
                 if standing is not None:
@@ -84,8 +88,7 @@ class Breaker:
     async def judge_peers(self) -> int:
         """Look at all peers; return how many were paused or resumed."""
         peers = await self._peers.all()
-        known = [await self._states.current(one) for one in (await self._clouds.list()).values()] if peers else []
-        changed = 0
+        known, changed = [one async for one in self._readable()] if peers else [], 0
         for peer in peers:
             if peer.paused_because is None:
                 why = broken(_fates(peer, known))
@@ -96,6 +99,12 @@ class Breaker:
                 logger.warning("peer %s is offered jobs again, an hour after it was paused", peer.name)
                 changed += await self._peers.pause(peer.name, None, None) is not None
         return changed
+
+    async def _readable(self) -> AsyncIterator[Cloud]:
+        """Yield the state of each cloud that no newer version has written to."""
+        for cloud_id in (await self._clouds.list()).values():
+            with suppress(LogNewer):
+                yield await self._states.current(cloud_id)
 
 
 def _fates(peer: Peer, clouds: Iterable[Cloud]) -> list[AwardFate]:
