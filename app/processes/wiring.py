@@ -217,22 +217,20 @@ async def open_services(
                 background(table_signals=lambda: cache.follow(listen(database)), table_looks=cache.keep_looking),
                 background(estimate_looks=truths.keep),
             ):
-                webhooks = webhook_keeper(settings, database)
-                page_watch = PageWatch(clouds, Pulses(database), heads, watch)
+                watches = PageWatch(clouds, Pulses(database), heads, watch), webhook_keeper(settings, database)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
                 venues, prices = _venues(database, clock)
                 bidding = BidAdvising(venues[0], prices, clock.now_us), prices
-                foreseeing = Foreseeing(scheduler, reads[1], bidding[0])
                 costs = ClusterCosts(clouds, log, scheduler, BidCosts(venues[0], prices))
-                clusters = ClusterKeeper(ClusterStore(database), clouds, venues[0], clock.now_us), foreseeing, costs
-                others = observing, tokens, feed, webhooks, page_watch, history, *venues, *bidding, *clusters
-                peers = PeerStore(database)
+                keeper = ClusterKeeper(ClusterStore(database), clouds, venues[0], clock.now_us)
+                clusters = keeper, Foreseeing(scheduler, reads[1], bidding[0]), costs
+                others = observing, tokens, feed, *watches, history, *venues, *bidding, *clusters
                 async with asker(settings) as ask:
-                    federation = _federation(settings, (peers, JobLog(log)), scheduler, cache, ask)
-                    promising = PromiseToPeers(scheduler, peers, reads[1])
-                    places = PlanPlaces(venues[0], scheduler, reads[1], PromisesOfPeers(peers, ask))
-                    plans = Plans(PlanStore(database), places, clock.now_us)
-                    yield Services(clock, scheduler, health, explaining, *reads, *others, *federation, promising, plans)
+                    federation = _federation(settings, (PeerStore(database), JobLog(log)), scheduler, cache, ask)
+                    promises = PromiseToPeers(scheduler, PeerStore(database), reads[1])
+                    places = PlanPlaces(venues[0], scheduler, reads[1], PromisesOfPeers(PeerStore(database), ask))
+                    plans = promises, Plans(PlanStore(database), places, clock.now_us)
+                    yield Services(clock, scheduler, health, explaining, *reads, *others, *federation, *plans)
         finally:
             await scheduler.close()
 
