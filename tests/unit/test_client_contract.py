@@ -19,6 +19,7 @@ from app.domain.values import DecisionOutcome, InstanceStatus, Policy, RunCause
 from app.engine.jobs.originside import AwayState
 from app.explaining.rules.explanations import PromiseStatus
 from app.federation.rules.promises import Unpromised
+from app.federation.standings import BREAKER, OPERATOR
 from app.following.wire.webhooks import WebhookStatus
 from app.forecasts.rules import RunStatus
 from app.identity.service import TokenStatus
@@ -62,6 +63,7 @@ ARGUMENTS: dict[str, Any] = {
     "events": [], "loop_s": 0.1, "orphan_count": 0,
     "pool": 1, "bids": [0.05, 0.21],
     "venue": "aws-east", "instance_type": "c3.xlarge", "zone": "us-east-1a", "probability": 0.95,
+    "since": datetime(2026, 1, 1, tzinfo=UTC), "bid": 0.21, "product": "Linux/UNIX", "notice_s": 120.0,
     "observations": [MachineSeen("a", "r", "z", "t", "p", "i", datetime(2026, 1, 1, tzinfo=UTC), "started")],
 }  # fmt: skip
 """An argument for every parameter of every method, by its name."""
@@ -164,6 +166,7 @@ WORDS = {
     words.JobMoveWord: [kind.name.lower() for kind in JobMoveKind],
     words.RevokedByWord: RevokedBy,
     words.QuoteSourceWord: QuoteSource,
+    words.PausedByWord: [OPERATOR, BREAKER],
 }
 
 
