@@ -27,20 +27,20 @@ class Buyer:
         self._clouds = sorted({pool.cloud for pool in wanted.pools})
         self._sizes: dict[tuple[str, str], tuple[int, int]] = {}
         self._number = count(int((_now() - _SINCE).total_seconds() * 10))
-        self._handed_over: set[str] = set()
+        self._cloud_of: dict[str, str] = {}
 
     def instances(self) -> dict[str, SeenInstance]:
         """Return the instances that run, and those under notice, by node. Raise ClientError if a cloud is silent."""
         found: dict[str, SeenInstance] = {}
-        now, self._handed_over = _now(), set()
+        now, cloud_of = _now(), dict[str, str]()
         for cloud in self._clouds:
             for one in self._client.instances(cloud, status="running"):
                 if (node := self._node_of(one.id)) is not None:
-                    found[node] = _seen(one, now)
+                    found[node], cloud_of[node] = _seen(one, now), cloud
             for handover in self._client.handovers(cloud):
                 if (node := self._node_of(handover.id)) is not None:
-                    found[node] = _noticed(handover, now)
-                    self._handed_over.add(node)
+                    found[node], cloud_of[node] = _noticed(handover, now), cloud
+        self._cloud_of = cloud_of
         return found
 
     def _node_of(self, instance: str) -> str | None:
@@ -74,13 +74,15 @@ class Buyer:
             eviction_probability=pool.eviction_probability,
         )
 
-    def stop(self, node: str, pool: PoolWanted) -> None:
-        """Give an instance back."""
-        self._client.stop(pool.cloud, _id_of(node))
+    def stop(self, node: str) -> None:
+        """Give an instance back that the last look has seen. Its pool need not be in the file any more."""
+        if (cloud := self._cloud_of.get(node)) is not None:
+            self._client.stop(cloud, _id_of(node))
 
-    def confirm(self, node: str, pool: PoolWanted) -> None:
+    def confirm(self, node: str) -> None:
         """Tell the cloud that an evicted instance is gone; where the token may not, its deadline does."""
-        self._client.confirm_handover(pool.cloud, _id_of(node))
+        if (cloud := self._cloud_of.get(node)) is not None:
+            self._client.confirm_handover(cloud, _id_of(node))
 
     def extend(self, node: str, pool: PoolWanted) -> bool:
         """Ask for as much lifetime again; return False if that is refused."""

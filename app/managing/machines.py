@@ -15,6 +15,7 @@ from app.managing.programs import ProgramFailed, kill_all, run, start_daemon
 from app.managing.slurm import Slurm
 
 _ADDRESSES = 250
+_LINKS = Path("/sys/class/net")
 _NETWORKS = Path("/run/netns")
 """The folder where `ip netns` keeps the namespaces that have a name."""
 
@@ -48,7 +49,7 @@ class Namespaces:
     """
 
     def __init__(self, wanted: ClusterWanted, slurm: Slurm) -> None:
-        self._slurm, self._name = slurm, wanted.name
+        self._slurm, self._name, self._shared = slurm, wanted.name, wanted.shared
         self._order = {pool.name: at for at, pool in enumerate(wanted.pools, 1)}
         self._network = IPv4Network(wanted.machines.subnet)
         self._bridge = f"tb{crc32(wanted.name.encode()):08x}"
@@ -59,15 +60,33 @@ class Namespaces:
         return str(self._network[1])
 
     def prepare(self) -> None:
-        """Make the bridge, if it is not there."""
+        """Make the bridge, if it is not there. Raise ProgramFailed if another cluster has this name here."""
         if self._bridge not in run(["ip", "-o", "link", "show", "type", "bridge"]):
             run(["ip", "link", "add", self._bridge, "type", "bridge"])
+        if not self._owner():
+            run(["ip", "link", "set", "dev", self._bridge, "alias", self._shared])
+        self._check_owner()
         if f"{self.address}/" not in run(["ip", "-4", "-o", "addr", "show", "dev", self._bridge]):
             run(["ip", "addr", "add", f"{self.address}/{self._network.prefixlen}", "dev", self._bridge])
         run(["ip", "link", "set", self._bridge, "up"])
 
+    def _owner(self) -> str:
+        """Return the shared folder of the cluster whose bridge this is; empty: there is none, or it was just made."""
+        with suppress(OSError):
+            return (_LINKS / self._bridge / "ifalias").read_text().strip()
+        return ""
+
+    def _check_owner(self) -> None:
+        """Machines have the name of their cluster in theirs, so two clusters of one name would end each other's."""
+        if (owner := self._owner()) not in {"", self._shared}:
+            raise ProgramFailed(
+                f"there is another cluster {self._name!r} on this host, in {owner}: give this one another name, "
+                f"or delete that one first"
+            )
+
     def there(self) -> dict[str, bool]:
         """Return the machines of this cluster: the network namespaces of their names, and if a process is in each."""
+        self._check_owner()
         return {name: bool(pids) for name, pids in self._processes().items()}
 
     def _processes(self) -> dict[str, list[int]]:
@@ -132,5 +151,6 @@ class Namespaces:
 
     def remove(self) -> None:
         """Remove the bridge."""
+        self._check_owner()
         if self._bridge in run(["ip", "-o", "link", "show", "type", "bridge"]):
             run(["ip", "link", "del", self._bridge])

@@ -26,7 +26,7 @@ from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
 from app.managing.slurm import QueuedJob, Slurm
 from app.managing.telling import Telling
-from tenure_client import ClientError, TenureClient
+from tenure_client import ClientError, NotFound, ServiceUnreachable, TenureClient
 from tenure_client.forms.instances import StartAnswer
 
 ROUND_S = 1.0
@@ -53,9 +53,9 @@ class BatchCluster:
 
     def create(self) -> None:
         """Make the folder, the network and the configuration, and start Slurm. What is there stays."""
+        self.machines.prepare()  # first: it refuses a second cluster of this name on this host
         self.slurm.configure()
         place_launcher(self.wanted)
-        self.machines.prepare()
         self.slurm.start()
 
     @contextmanager
@@ -70,19 +70,20 @@ class BatchCluster:
 
     def delete(self) -> None:
         """Give all nodes back, end Slurm and its network. All files stay."""
-        for name in sorted(self.buyer.instances().keys() | self.machines.there().keys()):
+        instances = self.buyer.instances()
+        for name in sorted(instances.keys() | self.machines.there().keys()):
             self.machines.destroy(name)
-            self.give_back(name)
+            if name in instances:
+                self.give_back(name)
         self.slurm.stop()
         self.machines.remove()
 
     def give_back(self, name: str) -> None:
         """Stop a node's instance, or confirm its eviction."""
-        pool = self.wanted.pool(pool_of(name))
-        if pool is not None:
-            with suppress(ClientError):
-                self.buyer.confirm(name, pool)
-            self.buyer.stop(name, pool)
+        with suppress(ClientError):
+            self.buyer.confirm(name)
+        with suppress(NotFound):  # it was evicted
+            self.buyer.stop(name)
 
 
 class Manager:
@@ -108,9 +109,9 @@ class Manager:
             Deed.CLOSE: lambda action: cluster.slurm.drain(action.name, action.why),
             Deed.MOVE: self._move,
             Deed.RETIRE: self._retire,
-            Deed.DROP: lambda action: cluster.slurm.drop(action.name, action.why),
+            Deed.DROP: self._drop,
             Deed.DESTROY: lambda action: cluster.machines.destroy(action.name),
-            Deed.STOP: lambda action: cluster.buyer.stop(action.name, self._pool(action.name)),
+            Deed.STOP: lambda action: cluster.buyer.stop(action.name),
             Deed.CONFIRM: self._confirm,
             Deed.RELEASE: self._release,
         }
@@ -140,8 +141,10 @@ class Manager:
             self._say(str(error))
 
     def _act(self, actions: list[Action]) -> None:
+        """Do one after the other. Where one fails, the later ones on the same node wait for the next round."""
+        failed = set[str]()
         for action in actions:
-            if self._not_before_s.get(action.name, 0.0) > time.monotonic():
+            if action.name in failed or self._not_before_s.get(action.name, 0.0) > time.monotonic():
                 continue
             try:
                 self._deeds[action.deed](action)
@@ -149,8 +152,10 @@ class Manager:
                     self._told(action)
             except (ClientError, ProgramFailed) as error:
                 self._cluster.events.write("action_failed", deed=action.deed, name=action.name, error=str(error))
-                if action.deed is not Deed.CONFIRM:
+                if isinstance(error, ServiceUnreachable):
                     return
+                if action.deed is not Deed.CONFIRM:
+                    failed.add(action.name)
 
     def _told(self, action: Action) -> None:
         names = {
@@ -264,6 +269,14 @@ class Manager:
             if job.state == "RUNNING" and job.nodes == action.name:
                 self._cluster.slurm.requeue(job.job_id)
 
+    def _drop(self, action: Action) -> None:
+        """Forget a node. Its jobs need not wait as Slurm wants it for those that could come back to the same node."""
+        self._cluster.slurm.drop(action.name, action.why)
+        for job in self._jobs:
+            if job.state == "RUNNING" and job.nodes == action.name:
+                with suppress(ProgramFailed):  # Slurm does it, and complains that there is no node for it yet
+                    self._cluster.slurm.hasten(job.job_id)
+
     def _retire(self, action: Action) -> None:
         """Give an idle node back, unless it got a job in the meantime: only a drained node has none."""
         slurm = self._cluster.slurm
@@ -274,12 +287,12 @@ class Manager:
             return
         slurm.drop(action.name, action.why)
         self._cluster.machines.destroy(action.name)
-        self._cluster.buyer.stop(action.name, self._pool(action.name))
+        self._cluster.buyer.stop(action.name)
         self._cluster.events.write("node_released", node=action.name, why=action.why)
 
     def _confirm(self, action: Action) -> None:
         self._not_before_s[action.name] = time.monotonic() + _UNAVAILABLE_AGAIN_S
-        self._cluster.buyer.confirm(action.name, self._pool(action.name))
+        self._cluster.buyer.confirm(action.name)
 
     def _release(self, action: Action) -> None:
         """Release a held job, three times at most: then something is wrong with it, and it stays held."""
