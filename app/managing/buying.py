@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import count
 from math import ceil
 
 from app.clusters.rules.deciding import SeenInstance
@@ -26,7 +25,7 @@ class Buyer:
         self._wanted, self._client = wanted, client
         self._clouds = sorted({pool.cloud for pool in wanted.pools})
         self._sizes: dict[tuple[str, str], tuple[int, int]] = {}
-        self._number = count(int((_now() - _SINCE).total_seconds() * 10))
+        self._number = 0
         self._cloud_of: dict[str, str] = {}
 
     def instances(self) -> dict[str, SeenInstance]:
@@ -48,8 +47,12 @@ class Buyer:
         return f"{head}-{rest}" if head == self._wanted.name and rest.count("-") == 1 else None
 
     def new_node(self, pool: PoolWanted) -> str:
-        """Return a name that no node had before: its number is the time, in tenths of a second."""
-        number, digits = next(self._number), ""
+        """Return a name that no node had before: its number is the time, in hundredths of a second.
+
+        A purchase takes longer than that, so a manager that is started again does not come to a number that was taken.
+        """
+        self._number = max(self._number + 1, int((_now() - _SINCE).total_seconds() * 100))
+        number, digits = self._number, ""
         while number:
             number, digit = divmod(number, len(_DIGITS))
             digits = _DIGITS[digit] + digits

@@ -34,6 +34,7 @@ MOST_RELEASES = 3
 _HELD = "launch_failed_requeued_held"
 _NOT_ELIGIBLE = ("dependency", "jobheld", "job_requeued_in_held_state", "begintime", "jobarraytasklimit", "reservation")
 _UNAVAILABLE_AGAIN_S = 10.0
+_TROUBLES = (ClientError, ProgramFailed, OSError)
 
 
 class ManagerRuns(Exception):
@@ -61,7 +62,11 @@ class BatchCluster:
     @contextmanager
     def managed(self, *, stands_by: bool = False) -> Iterator[None]:
         """Be the one manager of the cluster. If there is another, wait until it is gone, or raise ManagerRuns."""
-        with (self.slurm.folder / "manager.lock").open("a") as lock:
+        try:
+            file = (self.slurm.folder / "manager.lock").open("a")
+        except OSError as error:
+            raise ProgramFailed(f"there is no cluster yet, make one with `tenure cluster create`: {error}") from None
+        with file as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX if stands_by else fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -97,7 +102,8 @@ class Manager:
         self._idle_since_s: dict[str, float] = {}
         self._not_before_s: dict[str, float] = {}
         self._releases: dict[str, int] = {}
-        self._said = ""
+        self._said: dict[str, str] = {}
+        self._failures: dict[tuple[Deed, str], str] = {}
         self._jobs: list[QueuedJob] = []
         self._asking = Asking(cluster.wanted, cluster.slurm, cluster.buyer, cluster.events)
         self._keeper = CheckpointKeeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
@@ -134,14 +140,28 @@ class Manager:
         self._act(decide(self._cluster.wanted, view))
         if self._looked is not None:
             self._looked(time.monotonic() - began_s, len(view.machines - view.instances.keys()))
-        try:
+        with self._telling_of("checkpoints"):
             self._asking.as_advised(view, self._jobs)
             self._keeper.look(view, self._jobs)
-        except (ClientError, ProgramFailed, OSError) as error:
-            self._say(str(error))
+
+    @contextmanager
+    def _telling_of(self, task: str) -> Iterator[None]:
+        """Do a task without which the manager goes on. Why it failed is told once, until it succeeds again."""
+        try:
+            yield
+        except _TROUBLES as error:
+            if self._said.get(task) != str(error):
+                self._said[task] = str(error)
+                self._cluster.events.write("no_answer", task=task, error=str(error))
+        else:
+            self._said.pop(task, None)
 
     def _act(self, actions: list[Action]) -> None:
-        """Do one after the other. Where one fails, the later ones on the same node wait for the next round."""
+        """Do one after the other. Where one fails, the later ones on the same node wait for the next round.
+
+        A failure that was told in the round before is not told again.
+        """
+        told, self._failures = self._failures, {}
         failed = set[str]()
         for action in actions:
             if action.name in failed or self._not_before_s.get(action.name, 0.0) > time.monotonic():
@@ -150,8 +170,11 @@ class Manager:
                 self._deeds[action.deed](action)
                 if action.deed not in {Deed.BUY, Deed.MAKE, Deed.EXTEND, Deed.RETIRE, Deed.RELEASE}:
                     self._told(action)
-            except (ClientError, ProgramFailed) as error:
-                self._cluster.events.write("action_failed", deed=action.deed, name=action.name, error=str(error))
+            except _TROUBLES as error:
+                key = action.deed, action.name
+                self._failures[key] = str(error)
+                if told.get(key) != str(error):
+                    self._cluster.events.write("action_failed", deed=action.deed, name=action.name, error=str(error))
                 if isinstance(error, ServiceUnreachable):
                     return
                 if action.deed is not Deed.CONFIRM:
@@ -169,19 +192,20 @@ class Manager:
         self._cluster.events.write(kind, node=action.name, why=action.why)
 
     def _seen(self) -> View | None:
-        """Return what is there; None if a place does not answer. A controller of Slurm that died is started."""
+        """Return what is there; None if a place does not answer."""
+        with self._telling_of("looking"):
+            return self._look()
+        return None
+
+    def _look(self) -> View:
+        """Return what is there. A controller of Slurm that died is started."""
         cluster = self._cluster
-        try:
-            if not cluster.slurm.runs():
-                cluster.create()
-                cluster.events.write("slurm_started")
-            self._keeper.tell()
-            instances, machines = cluster.buyer.instances(), cluster.machines.there()
-            nodes, jobs = cluster.slurm.nodes(), cluster.slurm.jobs()
-        except (ClientError, ProgramFailed, OSError) as error:
-            self._say(str(error))
-            return None
-        self._say("")
+        if not cluster.slurm.runs():
+            cluster.create()
+            cluster.events.write("slurm_started")
+        self._keeper.tell()
+        instances, machines = cluster.buyer.instances(), cluster.machines.there()
+        nodes, jobs = cluster.slurm.nodes(), cluster.slurm.jobs()
         alive = frozenset(name for name, runs in machines.items() if runs)
         if dead := machines.keys() - alive:
             self._bury(dead)
@@ -197,11 +221,6 @@ class Manager:
         for name in dead:
             with suppress(ProgramFailed):
                 self._cluster.machines.destroy(name)
-
-    def _say(self, trouble: str) -> None:
-        if trouble and trouble != self._said:
-            self._cluster.events.write("no_answer", error=trouble)
-        self._said = trouble
 
     def _with_idle(self, nodes: dict[str, tuple[NodeState, bool]]) -> dict[str, SeenNode]:
         """Return the nodes with the time for which each has been idle, as far as this process has seen it."""
@@ -236,6 +255,8 @@ class Manager:
             try:
                 answer = self._cluster.buyer.start(node, pool, action.lifetime_s)
                 why, is_bought = _refusal(answer), answer.accepted
+            except ServiceUnreachable:  # that is no refusal; if it was bought all the same, the next look finds it
+                raise
             except ClientError as error:
                 why, is_bought = str(error), False
             if is_bought:

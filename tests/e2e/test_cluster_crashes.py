@@ -76,6 +76,41 @@ def test_a_second_manager_exits_and_one_takes_over_after_a_kill(lab: Lab) -> Non
     assert busy_nodes_given_back(lab) == []
 
 
+def test_a_second_cluster_of_the_same_name_is_refused(lab: Lab) -> None:
+    managed(lab)
+    folder = lab.folder / "other"
+    folder.mkdir()
+    file = folder / "cluster.toml"
+    file.write_text(lab.file.read_text().replace(f'shared = "{lab.folder}"', f'shared = "{folder}"'))
+    job = lab.submit(5)
+    wait(lambda: job in lab.running(), 60, "a job that runs")
+    refused = lab.command("cluster", "create", str(file))
+    assert (refused.returncode, str(lab.folder) in refused.stderr) == (3, True)
+    assert "give this one another name" in refused.stderr
+    assert lab.command("cluster", "run", str(file)).returncode == 3
+    assert lab.command("cluster", "delete", str(file), "--yes").returncode == 2
+    assert not (folder / "slurm").exists()
+    wait(lambda: job in lab.done(), 60, "its end")
+    assert len([ran for ran in lab.runs() if ran.job == job]) == 1
+
+
+def test_a_node_whose_pool_has_left_the_file_is_given_back(lab: Lab) -> None:
+    managed(lab)
+    job = lab.submit(8, "-p", "own")
+    wait(lambda: job in lab.running(), 60, "a job that runs")
+    lab.kill_manager()
+    before = lab.file.read_text()
+    try:
+        lab.file.write_text(before.replace('name = "own"', 'name = "mine"'))
+        managed(lab)
+        wait(lambda: job in lab.done(), 60, "its end")
+        wait(lab.is_empty, 60, "an empty cluster")
+    finally:
+        lab.kill_manager()
+        lab.file.write_text(before)
+    assert busy_nodes_given_back(lab) == []
+
+
 def test_a_running_manager_follows_the_file_and_a_drained_cluster_ends_its_jobs(lab: Lab) -> None:
     def ask(*arguments: str) -> None:
         done = lab.command("cluster", *arguments)
