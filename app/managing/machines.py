@@ -7,6 +7,7 @@ from contextlib import suppress
 from ipaddress import IPv4Network
 from itertools import islice
 from pathlib import Path
+from shutil import rmtree
 from typing import Protocol
 from zlib import crc32
 
@@ -142,9 +143,10 @@ class Namespaces:
         raise ProgramFailed(f"the machine {name} does not run")
 
     def destroy(self, name: str) -> None:
-        """Kill all processes of a machine and remove its network."""
-        if name in self.there():
-            kill_all(self._processes()[name])
+        """Kill all processes of a machine, and remove its network and what `slurmd` kept."""
+        if (pids := self._processes().get(name)) is not None:
+            kill_all(pids)
+            rmtree(self._slurm.folder / "spool" / name, ignore_errors=True)
             run(["ip", "netns", "del", name])
         with suppress(ProgramFailed):  # the kernel removes it with its other end, a moment later
             run(["ip", "link", "del", f"tv{crc32(name.encode()):08x}"])
