@@ -22,24 +22,9 @@ import httpx2
 import pytest
 from processes import HEADERS, TOKEN, Process, free_port, tenure
 
-from app.managing.programs import ProgramFailed, missing_programs, run
+from app.managing.programs import run
+from benchmarks.clusters.lab import why_not
 from tenure_client import TenureClient
-
-
-def why_not() -> str:
-    """The reason why no cluster can be made here; empty: none."""
-    if os.geteuid() != 0:
-        return "machines of namespaces need root"
-    if missing := missing_programs():
-        return f"missing: {', '.join(missing)} (tools/lab-install)"
-    try:
-        probe = f"tenure-probe-{os.getpid()}"  # several processes collect tests at once
-        run(["ip", "netns", "add", probe])
-        run(["ip", "netns", "del", probe])
-        run(["unshare", "--uts", "--pid", "--fork", "--mount-proc", "true"])
-    except ProgramFailed as error:
-        return f"no namespaces here: {error}"
-    return ""
 
 
 REASON = why_not()
