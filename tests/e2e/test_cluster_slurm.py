@@ -26,7 +26,6 @@ from app.managing.programs import run
 from benchmarks.clusters.lab import why_not
 from tenure_client import TenureClient
 
-
 REASON = why_not()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
 
