@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from ipaddress import IPv4Network
-from itertools import islice
 from pathlib import Path
 from shutil import rmtree
 from typing import Protocol
@@ -53,6 +53,7 @@ class Namespaces:
         self._slurm, self._name, self._shared = slurm, wanted.name, wanted.shared
         self._order = {pool.name: at for at, pool in enumerate(wanted.pools, 1)}
         self._network = IPv4Network(wanted.machines.subnet)
+        self._turn = secrets.randbelow(_ADDRESSES)
         self._bridge = f"tb{crc32(wanted.name.encode()):08x}"
 
     @property
@@ -127,8 +128,14 @@ class Namespaces:
         start_daemon(["ip", "netns", "exec", name, *inside], folder / f"log/{name}.log", self._slurm.environment)
 
     def _free_address(self, there: Mapping[str, bool]) -> str:
+        """Return an address that no machine has, and that none had for long.
+
+        Slurm goes on for a while to tell a lost node to end its jobs, and would end those of the next at its address.
+        """
         taken = "".join(run(["ip", "-n", name, "-4", "-o", "addr", "show"]) for name in there)
-        for address in islice(self._network.hosts(), 1, _ADDRESSES):
+        for _ in range(_ADDRESSES):
+            self._turn = self._turn % _ADDRESSES + 1
+            address = self._network[self._turn + 1]
             if f" {address}/" not in taken:
                 return str(address)
         raise ProgramFailed(f"no address of {self._network} is free")
