@@ -1,4 +1,4 @@
-"""The small files of a cluster: whole or not at all, bounded, and no reason for a manager to end."""
+"""The small files of a cluster: whole or not at all, bounded, and no reason for a manager to end; and its addresses."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from app.clusters.rules.wanted import cluster_of_toml
 from app.managing.events import Events
 from app.managing.files import put, read_object
+from app.managing.machines import Namespaces
 from app.managing.reporting import _next_lines
+from app.managing.slurm import Slurm
 
 
 def test_a_file_is_replaced_as_a_whole_with_its_mode(tmp_path: Path) -> None:
@@ -61,3 +64,13 @@ def test_an_endless_line_of_the_record_is_passed_over(tmp_path: Path) -> None:
         told += found
     assert [one["kind"] for one in told] == ["manager_started"]
     assert begin == path.stat().st_size
+
+
+def test_an_address_is_not_given_again_before_all_others_were() -> None:
+    wanted = cluster_of_toml('name = "lab"\nshared = "/srv/lab"\n[[pools]]\nname = "a"\ncloud = "b"\nflavor = "c"\n')
+    driver = Namespaces(wanted, Slurm(wanted, ""))
+    given = [driver._free_address({}) for _ in range(251)]
+    assert len(set(given)) == 250
+    assert given[250] == given[0]
+    assert driver.address not in given
+    assert "10.77.0.255" not in given
