@@ -14,12 +14,13 @@ COPY clients/tenure-client ./clients/tenure-client
 COPY app ./app
 COPY migrations ./migrations
 RUN /opt/tenure/bin/pip install --no-deps --no-build-isolation ./clients/tenure-client .
-# For any processor of this architecture, not for the one that builds the image; a short evaluation compiles everything.
+# For any processor of this architecture, not for the one that builds the image; a short evaluation compiles the engine.
 ENV NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=/opt/tenure/compiled
 WORKDIR /tmp/warm
 RUN /opt/tenure/bin/tenure trace synth --days 3 --mean-utilisation 8 --cores 1 --seed 1 --out on_demand.csv \
     && /opt/tenure/bin/tenure trace synth --days 3 --mean-utilisation 8 --cores 1 --seed 2 --out spot.csv \
-    && /opt/tenure/bin/tenure evaluate --nodes 4x4 --on-demand on_demand.csv --spot spot.csv --sla 0.1 --samples 100
+    && /opt/tenure/bin/tenure evaluate --nodes 4x4 --on-demand on_demand.csv --spot spot.csv --sla 0.1 --samples 100 \
+    && /opt/tenure/bin/python -c "from app.processes.warming import warm_up; warm_up()"
 
 # Run: the environment alone, as a user of its own, who can change none of it but what is compiled: the compiler wants to
 # write where it reads. Without TENURE_DATABASE_URL the service keeps its data in the volume.

@@ -10,7 +10,7 @@ FAULTS_SECONDS ?= 600
 TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 CLIENT := clients/tenure-client
 # The second takes from numba's cache what the first has compiled beside it.
-COMPILE_LIVE := $(BIN)/python -c "from app.engine.cloud import warm_up; warm_up()"
+COMPILE_LIVE := $(BIN)/python -c "from app.processes.warming import warm_up; warm_up()"
 COMPILE_ALL := $(BIN)/python -c "from app.forecasts.recompute import warm_up; warm_up()"
 
 .PHONY: help run cluster test test-long test-again check compiled faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots

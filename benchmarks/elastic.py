@@ -48,7 +48,7 @@ from app.domain.times import HOUR_US, SECOND_US, from_rfc3339
 from app.venues.rules.history import PriceSteps, VenuePrices
 from app.workbench.clusters.comparing import ComparedJob, compare_policies, over_all, runs_of
 from app.workbench.venues.opening import read_prices
-from benchmarks.hybrid import table2
+from benchmarks.hybrid import costs_read_otherwise, table2
 from benchmarks.platforms import FULL, Platform, named
 from benchmarks.promised import PROMISE, run_promised
 from tenure_client import TenureClient
@@ -150,6 +150,8 @@ def table2_lines() -> Iterator[Line]:
             yield Line(f"{market}: {name} (paper {paper:g})", figure, least, most)
         yield Line(f"{market}: nodes bought (paper: not stated)", row[4], 0.0, inf)
         yield Line(f"{market}: of these unused (paper: at least 1)", row[5], 0.0, inf)
+    for reading, cost in costs_read_otherwise(range(20)).items():
+        yield Line(f"on demand: cost, $, {reading}", cost, 0.0, inf)
     yield Line("cost, spot / on demand (paper .0996)", spot[3] / on_demand[3], 0.08, 0.12)
     yield Line("total time, spot / on demand (paper 1.014)", spot[2] / on_demand[2], 0.0, 1.03)
 

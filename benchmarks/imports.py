@@ -26,7 +26,7 @@ from app.workbench.synthesis import LIFETIMES, synthesize
 from app.workbench.workload import write_trace
 
 _BUSY_CORES = 500
-_MEASURED = """
+MEASURED = """
 import resource, runpy, sys
 sys.argv[0] = "tenure"
 try:
@@ -50,7 +50,7 @@ def run(file: Path, cloud: str, environment: dict[str, str], *options: str) -> d
     arguments = ["import", cloud, str(file), "--nodes", "31x32", "--clock", "external", "--json", *options]
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-c", _MEASURED, *arguments], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", MEASURED, *arguments], env=environment, capture_output=True, text=True, check=True
     )
     report: dict[str, Any] = json.loads(done.stdout)
     return report | {"total_s": time.perf_counter() - began, "peak_mib": int(done.stderr.split()[-1]) / 1024}

@@ -27,11 +27,16 @@ _MINUTES = 20
 _TYPES = ("c3.xlarge", "r3.large", "m3.medium", "g2.2xlarge", "d2.8xlarge", "m4.large", "c4.xlarge", "r3.2xlarge")
 
 
+def type_of(number: int) -> str:
+    """Return the machine type of a drawn pool."""
+    return _TYPES[number % len(_TYPES)]
+
+
 def drawn_pools(count: int, seed: int = 0) -> list[PlanPool]:
     """Return pools of some machine types in many zones."""
     draw, found = np.random.default_rng(seed), []
     for number in range(count):
-        machine = LISTED[_TYPES[number % len(_TYPES)]]
+        machine = LISTED[type_of(number)]
         steps = int(WINDOW_US / (_MINUTES * 60_000_000))
         at_us = np.sort(draw.integers(0, WINDOW_US, steps))
         at_us[0] = 0
@@ -47,7 +52,7 @@ def drawn_jobs(count: int, seed: int = 0) -> list[PlanJob]:
     """Return jobs of some machine types with deadlines."""
     draw, found = np.random.default_rng(seed), []
     for number in range(count):
-        machine, work_us = LISTED[_TYPES[number % len(_TYPES)]], int(draw.uniform(0.5, 24.0) * HOUR_US)
+        machine, work_us = LISTED[type_of(number)], int(draw.uniform(0.5, 24.0) * HOUR_US)
         times = CheckpointTimes(60_000_000, 60_000_000)
         fields = (machine.compute_units, min(machine.memory_gib, 15.0), WINDOW_US + 2 * work_us, 0.95)
         found.append(PlanJob(f"job-{number}", work_us, *fields, checkpoint=times))

@@ -103,7 +103,7 @@ def _advice(
     if cloud.policy.forecast is not Forecast.REPLAY:
         quotes = table.seen_from({subject.flavor: outlook})
     rest_us = subject.deadline_us - at_us
-    ends_us = _ends(rest_us)
+    ends_us = moments_ahead(rest_us)
     told = [quotes.probability(subject.flavor, slots, int(end_us)) for end_us in ends_us]
     shares = np.array([0.0 if one is None else one for one in told])
     hazards = hazards_of(ends_us, shares, 1.0 / (at_us - cloud.created_us + rest_us))
@@ -140,7 +140,7 @@ def _exposed(cloud: Cloud, instance_id: str, at_us: int) -> Running:
     return running
 
 
-def _ends(rest_us: int) -> NDArray[np.float64]:
-    """Return the moments from now to the end of the lifetime at which the forecast is read."""
+def moments_ahead(rest_us: int) -> NDArray[np.float64]:
+    """Return the moments from now to the end of a lifetime at which a forecast is read."""
     first_us = min(_FIRST_US, rest_us)
     return np.geomspace(first_us, rest_us, _POINTS if rest_us > first_us else 1)

@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
 
+from app.clusters.bid_costing import BidCosts
 from app.clusters.keeping import KnownCluster
 from app.clusters.rules.costs import ClusterCost, cost_of
 from app.clusters.store.instances import started
@@ -39,8 +40,8 @@ class _OfLog:
 class ClusterCosts:
     """Costs of clusters, now. Raises CloudNotFound and LogUnavailable."""
 
-    def __init__(self, clouds: Clouds, log: EventLog, scheduler: Scheduler) -> None:
-        self._clouds, self._log, self._scheduler = clouds, log, scheduler
+    def __init__(self, clouds: Clouds, log: EventLog, scheduler: Scheduler, bids: BidCosts) -> None:
+        self._clouds, self._log, self._scheduler, self._bids = clouds, log, scheduler, bids
         self._logs = OrderedDict[tuple[str, int], _OfLog]()
         self._turn = asyncio.Lock()
 
@@ -49,6 +50,7 @@ class ClusterCosts:
 
         An instance is the cluster's if its id begins with the cluster's name and a dot; its pool is the next word. Its
         time is from its start to its stop or eviction. What it runs on after that, as a notice allows, is not counted.
+        Machines of venues are billed as their provider does.
         """
         counts, used = defaultdict[str, int](int), defaultdict[str, int](int)
         for cloud in cluster.spec.clouds:
@@ -61,7 +63,8 @@ class ClusterCosts:
                 for instance, from_us in found.running.items():
                     used[_pool(instance)] += max(now_us - from_us, 0)
         prices = [pool.price for pool in cluster.spec.pools]
-        return cost_of(prices, {pool: (counts[pool], used[pool]) for pool in counts})
+        bills = await self._bids.read(cluster)
+        return cost_of(prices, {pool: (counts[pool], used[pool]) for pool in counts}, bills)
 
     async def _up_to_date(self, name: str, cloud_id: int) -> _OfLog:
         key = name, cloud_id

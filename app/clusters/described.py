@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from app.clusters.rules.bids import BID
 from app.clusters.rules.costs import PoolPrice, price_micro
 
 
@@ -13,7 +14,8 @@ from app.clusters.rules.costs import PoolPrice, price_micro
 class PoolSpec:
     """A pool: where its nodes are bought, how many there may be, and what an hour of one costs.
 
-    on_demand_price_per_hour: of the same machine on demand; None where nobody said.
+    Of the market `bid` cloud names a venue, and flavor with zone and product a pool of it, whose
+    prices count. on_demand_price_per_hour: of the same machine on demand; None where nobody said.
     """
 
     name: str
@@ -23,6 +25,13 @@ class PoolSpec:
     max_nodes: int
     price_per_hour: float = 0.0
     on_demand_price_per_hour: float | None = None
+    zone: str | None = None
+    product: str | None = None
+
+    @property
+    def is_bid(self) -> bool:
+        """True if its nodes are bought at a venue."""
+        return self.market == BID
 
     @property
     def on_demand_price(self) -> float | None:
@@ -49,7 +58,12 @@ class ClusterSpec:
     @property
     def clouds(self) -> list[str]:
         """The clouds where nodes are bought, by name."""
-        return sorted({pool.cloud for pool in self.pools})
+        return sorted({pool.cloud for pool in self.pools if not pool.is_bid})
+
+    @property
+    def venues(self) -> list[str]:
+        """The venues where nodes are bought, by name."""
+        return sorted({pool.cloud for pool in self.pools if pool.is_bid})
 
 
 def spec_json(spec: ClusterSpec) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from app.domain.errors import ClusterNotFound, TooManyClusters
 from app.domain.paging import Page
 from app.domain.times import SECOND_US, from_datetime
 from app.scheduling.store.clouds import Clouds
+from app.venues.reads import VenueReads
 
 MOST_CLUSTERS = 100
 MANAGED_US = 30 * SECOND_US
@@ -47,18 +48,20 @@ class KnownCluster:
 class ClusterKeeper:
     """Clusters by name, at the server's clock. Raises ClusterNotFound for an unknown one, and LogUnavailable."""
 
-    def __init__(self, store: ClusterStore, clouds: Clouds, now_us: Callable[[], int]) -> None:
-        self._store, self._clouds, self._now_us = store, clouds, now_us
+    def __init__(self, store: ClusterStore, clouds: Clouds, venues: VenueReads, now_us: Callable[[], int]) -> None:
+        self._store, self._clouds, self._venues, self._now_us = store, clouds, venues, now_us
         self._pasts = OrderedDict[int, ClusterPast]()
         self._turn = asyncio.Lock()
 
     async def put(self, name: str, spec: ClusterSpec) -> KnownCluster:
         """Describe a cluster, which is made if it is not there. The same description again changes nothing.
 
-        Raises CloudNotFound for a pool of no cloud, and TooManyClusters.
+        Raises CloudNotFound for a pool of no cloud, VenueNotFound for one of no venue, and TooManyClusters.
         """
         for cloud in spec.clouds:
             await self._clouds.id_of(cloud)
+        for venue in spec.venues:
+            await self._venues.show(venue)
         stored = await self._store.put(name, spec_json(spec), MOST_CLUSTERS)
         if stored is None:
             raise TooManyClusters(f"{MOST_CLUSTERS} clusters are kept already; delete one")

@@ -87,3 +87,8 @@ def _print_lists(console: Console, columns: Sequence[Column], cells: Sequence[Se
 
 def _text(value: object) -> Text:
     return value if isinstance(value, Text) else Text("-" if value is None else str(value))
+
+
+def figure(value: float | None, digits: int = 4) -> str:
+    """Return a number for a table; a dash if there is none."""
+    return "-" if value is None else f"{value:.{digits}g}"

@@ -37,6 +37,7 @@ _TRIES = (
     Column("reclaimed from", 2),
     Column("ended", 3),
     Column("outcome", 8),
+    Column("why", 4),
 )
 _REJECTED = 1
 JobId = Annotated[str, typer.Argument(help="The job's id.")]
@@ -128,4 +129,5 @@ def _row(job: JobAnswer) -> list[object]:
 def _try(one: AttemptAnswer) -> list[object]:
     times = (one.offered_at, one.awarded_at, one.reclaim_at, one.ended_at)
     shown = ["-" if time is None else f"{time:%Y-%m-%d %H:%M:%S}" for time in times]
-    return [one.attempt, one.peer, *shown, one.outcome or "under way"]
+    why = (one.why or "-").replace("_", " ")
+    return [one.attempt, one.peer, *shown, (one.outcome or "under way").replace("_", " "), why]

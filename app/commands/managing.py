@@ -289,7 +289,8 @@ def delete(*, file: File, url: Url = LOCAL, token: Token = None, yes: Yes = Fals
             typer.confirm(f"Give back all nodes of {cluster.wanted.name} and end its Slurm?", abort=True)
         with cluster.managed():
             count = len(_node_rows(cluster)) if cluster.slurm.answers() else None
-            cluster.delete()
+            with _reporting(cluster, url, token):  # the service has to hear when machines of venues were over
+                cluster.delete()
     if as_json:
         print_json({"name": cluster.wanted.name, "nodes": count})
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import uuid4
@@ -13,7 +14,7 @@ import typer
 
 from app.commands import options
 from app.commands.evaluation import each
-from app.commands.fitting import Column, print_fitting
+from app.commands.fitting import Column, figure, print_fitting
 from app.commands.options import on_service
 from app.commands.output import STDERR, STDOUT, print_json
 from app.commands.pricefiles import time_of
@@ -30,6 +31,9 @@ JobFiles = Annotated[list[Path], typer.Argument(metavar="JOBS...", help="Jobs: C
 Venues = Annotated[list[str], typer.Option("--venues", metavar="NAME,...", help="Venues whose pools may run them.")]
 Clouds = Annotated[
     list[str], typer.Option("--clouds", metavar="CLOUD:FLAVOR[:PRICE],...", help="Own clouds, price per core and hour.")
+]
+Peers = Annotated[
+    list[str], typer.Option("--peers", metavar="PEER:CORES[xMIB][:PRICE],...", help="Clouds of peers, priced likewise.")
 ]
 Rates = Annotated[Path | None, typer.Option(metavar="FILE", help="Machines with a provider's rate: CSV or JSON.")]
 Probability = Annotated[float, typer.Option(help="Each first machine lives at least this probably.")]
@@ -48,7 +52,8 @@ Cost = Annotated[float, typer.Option(min=0, help="What was paid for it.")]
 Ended = Annotated[str | None, typer.Option(metavar="TIME", help="When it was done; left out: it failed.")]
 Lost = Annotated[int, typer.Option(min=0, help="Machines that it lost.")]
 OnDemand = Annotated[bool, typer.Option("--on-demand", help="It used a machine on demand.")]
-VenueName = Annotated[str, typer.Argument(metavar="NAME", help="The venue.")]
+VenueName = Annotated[str, typer.Argument(metavar="NAME", help="The venue, or the peer.")]
+IsPeer = Annotated[bool, typer.Option("--peer", help="NAME is a peer.")]
 
 _COLUMNS = (
     Column("job", 9),
@@ -90,6 +95,7 @@ def plan(
     *,
     venues: Venues = [],  # noqa: B006 - Typer copies it
     clouds: Clouds = [],  # noqa: B006 - as above
+    peers: Peers = [],  # noqa: B006 - as above
     rates: Rates = None,
     deadline: Deadline = None,
     probability: Probability = 0.95,
@@ -108,9 +114,7 @@ def plan(
     answer = client.make_plan(
         id_ or f"plan-{uuid4().hex[:12]}",
         _with_deadline([job for path in jobs for job in _entries(path, "jobs")], deadline),
-        venues=each(venues, str),
-        clouds=[_cloud(text) for text in each(clouds, str)],
-        rates=None if rates is None else _entries(rates, "rates"),
+        **_places(venues, clouds, peers, rates),
         probability=probability,
         checkpoint=None if checkpoint is None else _checkpoint(checkpoint),
         launch_s=parse_duration(launch) / SECOND_US,
@@ -134,7 +138,7 @@ def list_plans(client: TenureClient, *, as_json: options.Json = False) -> None:
         return
     columns = [Column("plan", 9), Column("as of", 7), Column("jobs", 5, is_number=True)]
     rows = [
-        [one.id, f"{one.as_of:%Y-%m-%d %H:%M}", one.job_count, f"{one.expected_cost:.4g}", _number(one.on_demand_cost)]
+        [one.id, f"{one.as_of:%Y-%m-%d %H:%M}", one.job_count, f"{one.expected_cost:.4g}", figure(one.on_demand_cost)]
         for one in found
     ]
     more = [Column("cost", 6, is_number=True), Column("on demand", 4, is_number=True)]
@@ -162,9 +166,9 @@ def outcome(
         STDOUT.print(f"{plan}, {job}: said {answer.said_cost:.4g}, paid {answer.cost:.4g}", highlight=False)
 
 
-def reliability(client: TenureClient, name: VenueName, *, as_json: options.Json = False) -> None:
+def reliability(client: TenureClient, name: VenueName, *, peer: IsPeer = False, as_json: options.Json = False) -> None:
     """Show how true plans were for the jobs that began in a venue: promised against happened, said against paid."""
-    answer = client.venue_reliability(name)
+    answer = client.peer_reliability(name) if peer else client.venue_reliability(name)
     if as_json:
         print_json(json_of(answer))
         return
@@ -224,6 +228,15 @@ def _with_deadline(jobs: list[dict[str, Any]], deadline: str | None) -> list[dic
     return [{"id": f"job-{number}", **({} if "value" in job else given), **job} for number, job in enumerate(jobs, 1)]
 
 
+def _places(venues: list[str], clouds: list[str], peers: list[str], rates: Path | None) -> dict[str, Any]:
+    return {
+        "venues": each(venues, str),
+        "clouds": [_cloud(text) for text in each(clouds, str)],
+        "peers": [_peer(text) for text in each(peers, str)],
+        "rates": None if rates is None else _entries(rates, "rates"),
+    }
+
+
 def _cloud(text: str) -> dict[str, Any]:
     cloud, _, rest = text.partition(":")
     flavor, _, price = rest.partition(":")
@@ -231,6 +244,17 @@ def _cloud(text: str) -> dict[str, Any]:
         return {"cloud": cloud, "flavor": flavor, "price_per_core_hour": float(price or 0)}
     except ValueError:
         raise InputError(f"--clouds {text!r} is no CLOUD:FLAVOR or CLOUD:FLAVOR:PRICE") from None
+
+
+def _peer(text: str) -> dict[str, Any]:
+    peer, _, rest = text.partition(":")
+    size, _, price = rest.partition(":")
+    cores, _, memory = size.partition("x")
+    try:
+        demand = {"cores": int(cores), "memory_mib": int(memory or 0)}
+        return {"peer": peer, **demand, "price_per_core_hour": float(price or 0)}
+    except ValueError:
+        raise InputError(f"--peers {text!r} is no PEER:CORES, PEER:CORESxMIB or PEER:CORES:PRICE") from None
 
 
 def _checkpoint(text: str) -> dict[str, float]:
@@ -254,8 +278,14 @@ def _print(answer: PlanAnswer) -> None:
         if venue.is_stale:
             when = f"{venue.as_of:%Y-%m-%d %H:%M}"
             STDERR.print(f"{venue.name}: its newest price is of {when}, more than 25 hours old", highlight=False)
+    for one in answer.left_out:
+        if one.detail is not None:
+            line = f"{one.place}, {one.pool}: {one.why.replace('_', ' ')}, {one.detail}"
+            STDERR.print(line, markup=False, highlight=False, soft_wrap=True)
     if answer.left_out_count:
-        STDERR.print(f"{answer.left_out_count} pools were left out", highlight=False)
+        reasons = Counter(one.why.replace("_", " ") for one in answer.left_out)
+        told = ", ".join(f"{count} {why}" for why, count in reasons.most_common())
+        STDERR.print(f"{answer.left_out_count} pools were left out: {told}", highlight=False, soft_wrap=True)
 
 
 def _row(job: PlannedJobAnswer) -> list[object]:
@@ -268,24 +298,20 @@ def _row(job: PlannedJobAnswer) -> list[object]:
     return [
         job.id,
         where,
-        _number(way.bid if way is not None else None),
+        figure(way.bid if way is not None else None),
         "-" if every is None else f"{every / 3600:.1f} h",
         "-" if leave is None else f"{leave:%Y-%m-%d %H:%M}",
-        _number(job.expected_cost),
-        _number(None if job.cost is None else job.cost.p50),
-        _number(None if job.cost is None else job.cost.p95),
-        _number(None if fixed is None else fixed.cost),
-        _number(job.in_time, 3),
-        _number(job.all_spot, 3),
+        figure(job.expected_cost),
+        figure(None if job.cost is None else job.cost.p50),
+        figure(None if job.cost is None else job.cost.p95),
+        figure(None if fixed is None else fixed.cost),
+        figure(job.in_time, 3),
+        figure(job.all_spot, 3),
     ]
 
 
 def _record_row(one: VenueRecordAnswer) -> list[object]:
-    pool = "all" if one.zone is None else f"{one.zone} {one.instance_type}"
+    pool = "all" if one.zone is None else f"{one.zone} {one.instance_type}".strip()
     interval = f"{one.lived_low:.3f} to {one.lived_high:.3f}"
     costs = f"{one.said_cost:.4g}", f"{one.paid_cost:.4g}"
-    return [pool, one.count, _number(one.promised, 3), _number(one.lived, 3), interval, *costs]
-
-
-def _number(value: float | None, digits: int = 4) -> str:
-    return "-" if value is None else f"{value:.{digits}g}"
+    return [pool, one.count, figure(one.promised, 3), figure(one.lived, 3), interval, *costs]

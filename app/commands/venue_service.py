@@ -12,7 +12,7 @@ import typer
 
 from app.commands import options
 from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
-from app.commands.fitting import Column, print_fitting
+from app.commands.fitting import Column, figure, print_fitting
 from app.commands.options import on_service
 from app.commands.output import STDERR, STDOUT, interruptible, print_json, waiting
 from app.commands.pricefiles import Gaps, machine_types, read_gap_file, tell_refused, time_of
@@ -224,6 +224,6 @@ def _row(one: VenueQuoteAnswer) -> list[object]:
     pool = f"{one.zone} {one.instance_type}"
     why = "" if one.why_not is None else one.why_not.replace("_", " ")
     numbers = (one.price, one.bid, one.survival, one.at_least)
-    shown = ["-" if value is None else f"{value:.4g}" for value in numbers]
-    costs = ["-" if value is None else f"{value:.4g}" for value in (one.cost, one.on_demand_cost)]
+    shown = [figure(value) for value in numbers]
+    costs = [figure(value) for value in (one.cost, one.on_demand_cost)]
     return [pool, *shown, one.windows, *costs, (one.source or "-").replace("_", " "), why]

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.commands import venue_feeds, venue_plans, venue_service, venue_sightings
+from app.commands import (
+    venue_advice,
+    venue_feeds,
+    venue_plans,
+    venue_service,
+    venue_sightings,
+    venue_survival,
+)
 from app.commands.evaluation import each
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import Json, Report, Seed
@@ -53,6 +60,8 @@ def register(app: typer.Typer) -> None:
     example = f"tenure venue backtest prices.csv.gz --what survival --method tenure --from {_FIRST_DAY} --json"
     venues.command(epilog=f"Example: {example}")(backtest)
     venue_service.register(venues)
+    venue_survival.register(venues)
+    venue_advice.register(venues)
     venue_plans.register(venues)
     venue_feeds.register(venues)
     venue_sightings.register(venues)

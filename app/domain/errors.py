@@ -59,6 +59,10 @@ class VenueNotFound(NotFound):
     """No venue of that name."""
 
 
+class PoolNotFound(NotFound):
+    """The venue has no such pool."""
+
+
 class ClusterNotFound(NotFound):
     """No cluster of that name."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.admission.quote import Quotes
@@ -11,15 +11,17 @@ from app.domain.errors import ClockExternal, OfferNotFound
 from app.domain.events import Event, ForeignJobEnded
 from app.domain.jobs import AttemptKey, Word
 from app.domain.values import Clock, Resources
-from app.engine.cloud import Cloud
+from app.engine.cloud import Cloud, held_name, run_name
 from app.federation.peering import quota_of
 from app.federation.rules.foreignside import (
+    PAUSED,
+    QUOTA,
     ForeignAsk,
     PeerQuota,
     decide_award,
     decide_offer,
     decide_withdrawal,
-    run_id,
+    promised_to,
     word_told,
 )
 from app.federation.store import PeerStore
@@ -35,11 +37,15 @@ class NewestQuotes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OfferAnswer:
-    """A host's word on an attempt. `held_us`: for how long its room is held from now on; `reason`: of a refusal."""
+    """A host's word on an attempt. `held_us`: for how long its room is held from now on; `reason`: of a refusal.
+
+    `promised`: the largest probability of preemption that comes with the held room.
+    """
 
     word: Word
     held_us: int = 0
     reason: str | None = None
+    promised: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +80,12 @@ class Hosting:
             reasons.extend(one.reason for one in ends if one.attempt == key.attempt)
             return decided
 
-        ids = (f"{run_id(key)}.held",)
+        ids = (held_name(key),)
         await self._scheduler.change(cloud_name, decide, None, ids)
         answer = await self.word(cloud_name, key)
         if answer.word is Word.UNKNOWN:  # its quota, which is not written down
-            return OfferAnswer(Word.REFUSED, reason="peer_paused" if quota is None else "quota_exceeded")
-        return OfferAnswer(answer.word, answer.held_us, reasons[0] if reasons else None)
+            return OfferAnswer(Word.REFUSED, reason=PAUSED if quota is None else QUOTA)
+        return replace(answer, reason=reasons[0] if reasons else None)
 
     async def award(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
         """Start an attempt whose room is held still; what was never heard of can never be offered later."""
@@ -89,7 +95,7 @@ class Hosting:
         def decide(cloud: Cloud, at_us: int) -> Sequence[Event]:
             return decide_award(cloud, key, _usable(quotes, cloud), at_us)
 
-        await self._scheduler.change(cloud_name, decide, None, (run_id(key),))
+        await self._scheduler.change(cloud_name, decide, None, (run_name(key),))
         return await self.word(cloud_name, key)
 
     async def withdraw(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
@@ -113,7 +119,7 @@ class Hosting:
         cloud, at_us = await self._scheduler.present(cloud_name)
         word, known = word_told(cloud, key, at_us), cloud.jobs.host.attempts.get(key)
         held_us = max(known.until_us - at_us, 0) if known is not None and word is Word.HELD else 0
-        return OfferAnswer(word, held_us)
+        return OfferAnswer(word, held_us, promised=promised_to(cloud, key) if word is Word.HELD else None)
 
     async def _quota(self, name: str) -> PeerQuota | None:
         peer = await self._peers.get(name)

@@ -1,16 +1,19 @@
 """The worker's part in jobs: the messages to peers, what follows from their answers, and what the clock ends.
 
-One worker at a time speaks for a cloud, because it holds the cloud's lock. Whatever it sends is in the log before: a
-worker that takes over sends the same again.
+One worker at a time speaks to a peer for a cloud, because it holds the lock of both. Whatever it sends is in the log
+before: a worker that takes over sends the same again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass
 from time import monotonic
+from typing import Self
 
 from app.domain.events import Event, Recorded
 from app.domain.jobs import Word
@@ -23,7 +26,7 @@ from app.federation.rules.foreignside import decide_due
 from app.federation.rules.homeside import decide_completed
 from app.federation.rules.peers import Peer
 from app.federation.store import PeerStore
-from app.platform.database.lockids import federation_lock
+from app.platform.database.lockids import federation_lock, peer_lock
 from app.platform.database.locks import Locks
 from app.platform.each import for_each_cloud
 from app.platform.outbound.asking import Asker, Inquiry, Reply
@@ -36,7 +39,12 @@ from app.scheduling.store.log import LogAccess
 logger = logging.getLogger(__name__)
 
 _METHODS = {Wish.OFFER: "PUT", Wish.AWARD: "PUT", Wish.CANCEL: "DELETE"}
-_AT_ONCE = 64
+_AT_ONCE = 4
+"""Messages to one peer about one cloud's jobs; so those that follow learn that it does not answer."""
+_TALKS_AT_ONCE = 16
+"""Each holds a connection to the database."""
+_TURN_S = 0.5
+"""The time that a turn waits for the answers of peers."""
 _OK = frozenset({200, 201})
 _LONGEST_PAUSE_S = 30.0
 _BROKEN_AFTER = 5
@@ -47,6 +55,8 @@ _POLL_S = 2.0
 _NO_PEER = "no_peer"
 _PAUSED = "peer_paused"
 _BREAKER = "breaker_open"
+_REASON = re.compile(r"[a-z][a-z_]{0,39}", re.ASCII)
+"""A word that a host may give as its reason."""
 
 
 _DueKey = tuple[str, int, Wish]
@@ -82,29 +92,66 @@ class JobKeeper:
         self._peers, self._asker, self._now_us = peers, asker, now_us
         self._contacts: dict[str, _Contact] = {}
         self._runs: dict[tuple[int, str, int], float] = {}
+        self._talks: dict[tuple[int, str], asyncio.Task[int]] = {}
+        self._places = asyncio.Semaphore(_TALKS_AT_ONCE)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for talk in self._talks.values():
+            talk.cancel()
+        await asyncio.gather(*self._talks.values(), return_exceptions=True)
 
     async def keep_jobs(self) -> int:
-        """Take one turn for each cloud: send what is due, and append what follows; return how many events that was."""
+        """Take one turn for each cloud: send what is due, and append what follows; return how many events that was.
+
+        A peer that is slow to answer is waited for beside the turns, so it keeps no other peer and no cloud waiting.
+        """
         names = {cloud_id: name for name, cloud_id in (await self._clouds.list()).items()}
-        return await for_each_cloud(names, lambda cloud_id: self._keep(cloud_id, names[cloud_id]))
+        written = await for_each_cloud(names, lambda cloud_id: self._keep(cloud_id, names[cloud_id]))
+        if self._talks:
+            await asyncio.wait(self._talks.values(), timeout=_TURN_S)
+        over = [self._talks.pop(key) for key in [*self._talks] if self._talks[key].done()]
+        errors = [error for talk in over if (error := talk.exception()) is not None]
+        if errors:
+            raise BaseExceptionGroup("talks with peers were broken off", errors)
+        return written + sum(talk.result() for talk in over)
 
     async def _keep(self, cloud_id: int, name: str) -> int:
         cloud = await self._states.current(cloud_id)
         if not cloud.jobs.open and not cloud.jobs.foreign:
             return 0
         async with self._locks.held(federation_lock(cloud_id)) as hold:
-            if hold is None:
-                return 0
-            written, told = await self._append(cloud_id, ()), set[_DueKey]()
-            for _ in range(_ROUNDS):
+            written = 0 if hold is None else await self._append(cloud_id, ())
+        self._begin(cloud_id, name, await self._states.current(cloud_id))
+        return written
+
+    def _begin(self, cloud_id: int, name: str, cloud: Cloud) -> None:
+        """Begin to talk to each peer that something is due to, unless that is under way."""
+        for peer in {sent.peer: None for sent in wishes(cloud) if self._is_due(cloud_id, sent)}:
+            if (cloud_id, peer) not in self._talks:
+                self._talks[cloud_id, peer] = asyncio.create_task(self._talk(cloud_id, name, peer), context=Context())
+
+    async def _talk(self, cloud_id: int, name: str, peer: str) -> int:
+        """Tell a peer what is due to it, and append what follows; return how many events that was."""
+        written, told = 0, set[_DueKey]()
+        async with self._places, self._locks.held(peer_lock(cloud_id, peer)) as hold:
+            for _ in range(0 if hold is None else _ROUNDS):
                 cloud = await self._states.current(cloud_id)
-                due = [sent for sent in wishes(cloud) if self._is_due(cloud_id, sent) and _due_key(sent) not in told]
+                due = [
+                    sent
+                    for sent in wishes(cloud)
+                    if sent.peer == peer and self._is_due(cloud_id, sent) and _due_key(sent) not in told
+                ]
                 heard = await self._heard((cloud_id, name), cloud, due)
                 if not heard:
                     break
                 told.update(map(_due_key, due))
                 written += await self._append(cloud_id, heard)
-            return written
+        if written:
+            self._begin(cloud_id, name, await self._states.current(cloud_id))
+        return written
 
     def _is_due(self, cloud_id: int, sent: DueMessage) -> bool:
         """Return False for an attempt that ran when it was last asked for, not long ago."""
@@ -160,15 +207,15 @@ class JobKeeper:
         url += "/award" if sent.wish is Wish.AWARD else ""
         try:
             reply = await self._asker.ask(Inquiry(peer.name, _METHODS[sent.wish], url, peer.secret, body))
-            word = _word_of(reply)
+            heard = _heard_of(Heard(job, sent.peer, away.attempt, None), reply)
         except NoAnswer as error:
             contact.failed()
             OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "no_answer").inc()
             logger.warning("peer %s does not answer: %s", sent.peer, error)
             return None
         contact.failures = 0
-        OFFERS.labels(cloud_name, sent.peer, sent.wish.value, word.value).inc()
-        return Heard(job, sent.peer, away.attempt, word)
+        OFFERS.labels(cloud_name, sent.peer, sent.wish.value, str(heard.word)).inc()
+        return heard
 
 
 def _due_key(sent: DueMessage) -> _DueKey:
@@ -201,11 +248,17 @@ def _why_not(peer: Peer | None, contact: _Contact) -> str | None:
     return _BREAKER if contact.is_broken else None
 
 
-def _word_of(reply: Reply) -> Word:
-    """Return the word of an answer. Raise NoAnswer if it holds none."""
+def _heard_of(asked: Heard, reply: Reply) -> Heard:
+    """Return what an answer says, without a reason or a promise that is none. Raise NoAnswer if it holds no word."""
+    if reply.status not in _OK:
+        raise NoAnswer(f"it answered {reply.status}")
     try:
-        if reply.status in _OK:
-            return Word(str(reply.body.get("word")))
+        word = Word(str(reply.body.get("word")))
     except ValueError as error:
         raise NoAnswer("the answer holds no word on the attempt") from error
-    raise NoAnswer(f"it answered {reply.status}")
+    why, promised = reply.body.get("reason"), reply.body.get("eviction_probability")
+    return asked._replace(
+        word=word,
+        why=why if isinstance(why, str) and _REASON.fullmatch(why) else None,
+        promised=float(promised) if isinstance(promised, int | float) and 0.0 <= promised <= 1.0 else None,
+    )

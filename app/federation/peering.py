@@ -62,9 +62,9 @@ class PeerKeeper:
         given = {"name": name, "url": url and url.rstrip("/"), "cloud": cloud, "secret": secret}
         return _there(await self._store.change({**given, "quota": json.dumps(quota)}), name)
 
-    async def pause(self, name: str, why: str | None) -> Peer:
+    async def pause(self, name: str, why: str | None, by: str | None) -> Peer:
         """Offer a peer nothing and take nothing from it, until it is resumed (None). What runs goes on."""
-        return _there(await self._store.pause(name, why), name)
+        return _there(await self._store.pause(name, why, by), name)
 
     async def remove(self, name: str) -> None:
         """Forget a peer. What was awarded to it is taken back at the end of its lease."""

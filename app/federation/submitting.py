@@ -10,9 +10,9 @@ from app.domain.errors import ClockExternal, IdNotOwn, JobConflict, JobNotFound,
 from app.domain.events import Event, JobRequested
 from app.domain.jobs import Federate
 from app.domain.values import Clock
-from app.engine.cloud import Cloud, JobRecord
+from app.engine.cloud import Cloud, JobRecord, Jobs
 from app.federation.rules.homeside import decide_cancel, decide_job, is_same_job
-from app.federation.store import PeerStore
+from app.federation.store import JobLog, PeerStore
 from app.scheduling.scheduler import Scheduler
 
 _TRIES_OF_EACH = 3
@@ -30,8 +30,8 @@ class AwayTerms(NamedTuple):
 class JobBoard:
     """The jobs of all clouds."""
 
-    def __init__(self, scheduler: Scheduler, peers: PeerStore, terms: AwayTerms) -> None:
-        self._scheduler, self._peers, self._terms = scheduler, peers, terms
+    def __init__(self, scheduler: Scheduler, peers: PeerStore, past: JobLog, terms: AwayTerms) -> None:
+        self._scheduler, self._peers, self._past, self._terms = scheduler, peers, past, terms
 
     async def submit(
         self, cloud_name: str, asked: JobRequested, peers: Sequence[str] | None, at_us: int | None
@@ -41,10 +41,11 @@ class JobBoard:
         `peers`: whom it may be offered to; None: all that are not paused, by name. Raises PeerNotFound.
         """
         asked = await self._with_peers(asked, peers)
+        past = await self._ended_long_ago(cloud_name, asked.job)
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             _check_own(cloud, asked.job, asked.owner)
-            earlier = cloud.jobs.by_id.get(asked.job)
+            earlier = cloud.jobs.by_id.get(asked.job) or past
             if asked.federate is not Federate.NEVER and cloud.policy.clock is Clock.EXTERNAL:
                 raise ClockExternal("other clouds run no jobs of a cloud with an external clock")
             if earlier is None:
@@ -68,11 +69,25 @@ class JobBoard:
         return replace(asked, peers=names, attempts=tries * len(names), **self._terms._asdict())
 
     async def show(self, cloud_name: str, name: str) -> JobRecord:
-        """Return a job. Raises JobNotFound."""
-        return _found(await self._scheduler.state(cloud_name), name)
+        """Return a job, also one that has left the state. Raises JobNotFound."""
+        past = await self._ended_long_ago(cloud_name, name)
+        return past or _found(await self._scheduler.state(cloud_name), name)
+
+    async def _ended_long_ago(self, cloud_name: str, name: str) -> JobRecord | None:
+        """Return a job that has left the state, as the log tells of it; None if there is none."""
+        cloud = await self._scheduler.state(cloud_name)
+        if name in cloud.jobs.by_id:
+            return None
+        events = await self._past.of_job(await self._scheduler.cloud_id(cloud_name), name)
+        part = Jobs()
+        folds = part.folds()
+        for one in events:
+            folds[type(one.event)](one.event)
+        found = part.by_id.get(name)
+        return None if found is None else replace(found, left=0)
 
     async def all(self, cloud_name: str) -> list[JobRecord]:
-        """Return all jobs of a cloud in the order of their submission."""
+        """Return the jobs of a cloud in the order of their submission, without those that ended long ago."""
         return [*(await self._scheduler.state(cloud_name)).jobs.by_id.values()]
 
     async def cancel(self, cloud_name: str, name: str, owner: str | None, at_us: int | None) -> None:

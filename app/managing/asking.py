@@ -42,10 +42,10 @@ class Asking:
         for job in running:
             instance, pool = view.instances.get(job.nodes), self._wanted.pool(pool_of(job.nodes))
             saving = saving_of(job.comment)
-            if instance is None or instance.left_s is None or instance.notice_s is not None or None in (pool, saving):
+            if instance is None or instance.notice_s is not None or pool is None or saving is None:
                 continue
-            assert pool is not None
-            assert saving is not None
+            if pool.market == "on_demand":
+                continue
             at_risk_s = max(now_s - self._asked_s[job.job_id], 0.0)
             if is_due(self._buyer.next_checkpoint_s(job.nodes, pool, saving.pause_s, at_risk_s)):
                 self._ask(job, "hazard")

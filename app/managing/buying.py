@@ -1,16 +1,21 @@
-"""The cluster's instances at Tenure clouds. An instance's id is the name of its node, with a dot after the cluster.
+"""The cluster's instances at Tenure clouds, and its machines at venues.
 
-So a token whose name begins with the cluster's may buy them in a cloud whose ids belong to owners.
+An instance's id is the name of its node, with a dot after the cluster. So a token whose name begins with the
+cluster's may buy them in a cloud whose ids belong to owners.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from math import ceil
+from types import MappingProxyType
+from typing import NamedTuple
 
+from app.clusters.rules.bids import EndedBy
 from app.clusters.rules.deciding import SeenInstance
 from app.clusters.rules.wanted import LONGEST_S, ClusterWanted, PoolWanted
+from app.managing.bidding import EXPECTED_LOSS, VenueMarket, VenueOffer
 from tenure_client import ClientError, Conflict, NotFound, TenureClient
 from tenure_client.forms.instances import HandoverAnswer, InstanceAnswer, StartAnswer
 
@@ -18,12 +23,21 @@ _SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
+class Purchase(NamedTuple):
+    """An answer to a wish to buy. facts: what is told of a purchase."""
+
+    is_bought: bool
+    why: str = ""
+    facts: Mapping[str, float | None] = MappingProxyType({})
+
+
 class Buyer:
     """Buys, extends and gives back the instances of a cluster."""
 
     def __init__(self, wanted: ClusterWanted, client: TenureClient) -> None:
         self._wanted, self._client = wanted, client
-        self._clouds = sorted({pool.cloud for pool in wanted.pools})
+        self.market = VenueMarket(wanted, client)
+        self._clouds = sorted({pool.cloud for pool in wanted.pools if not pool.is_bid})
         self._sizes: dict[tuple[str, str], tuple[int, int]] = {}
         self._number = 0
         self._cloud_of: dict[str, str] = {}
@@ -40,7 +54,7 @@ class Buyer:
                 if (node := self._node_of(handover.id)) is not None:
                     found[node], cloud_of[node] = _noticed(handover, now), cloud
         self._cloud_of = cloud_of
-        return found
+        return found | self.market.instances()
 
     def _node_of(self, instance: str) -> str | None:
         head, _, rest = instance.partition(".")
@@ -58,16 +72,18 @@ class Buyer:
             digits = _DIGITS[digit] + digits
         return f"{self._wanted.name}-{pool.name}-{digits}"
 
-    def start(self, node: str, pool: PoolWanted, lifetime_s: float | None = None) -> StartAnswer:
-        """Ask a cloud for an instance, for a job that may need it so long. A rejection is an answer too.
+    def start(self, node: str, pool: PoolWanted, lifetime_s: float | None = None) -> Purchase:
+        """Ask a cloud or venue for a machine, for a job that may need it so long.
 
         Only where the pool says a shortest lease is the job's own time asked for: the cloud promises the longest
         lifetime that it can between the two.
         """
+        if pool.is_bid:
+            return _bidden(self.market.rent(node, pool, lifetime_s), pool)
         is_spot = pool.market == "spot"
         of_job_s = 0.0 if lifetime_s is None or pool.min_lease_s is None else lifetime_s
         wanted_s = min(max(pool.lifetime_s, ceil(of_job_s)), LONGEST_S)
-        return self._client.start(
+        answer = self._client.start(
             pool.cloud,
             _id_of(node),
             pool.market,
@@ -76,16 +92,21 @@ class Buyer:
             min_lifetime_s=pool.min_lease_s if is_spot else None,
             eviction_probability=pool.eviction_probability,
         )
+        return Purchase(answer.accepted, "" if answer.accepted else _refusal(answer))
 
     def stop(self, node: str) -> None:
         """Give an instance back that the last look has seen. Its pool need not be in the file any more."""
         if (cloud := self._cloud_of.get(node)) is not None:
             self._client.stop(cloud, _id_of(node))
+        elif self.market.bid_of(node) is not None:
+            self.market.end(node, EndedBy.CLUSTER)
 
     def confirm(self, node: str) -> None:
         """Tell the cloud that an evicted instance is gone; where the token may not, its deadline does."""
         if (cloud := self._cloud_of.get(node)) is not None:
             self._client.confirm_handover(cloud, _id_of(node))
+        elif self.market.bid_of(node) is not None:
+            self.market.end(node, EndedBy.PROVIDER)
 
     def extend(self, node: str, pool: PoolWanted) -> bool:
         """Ask for as much lifetime again; return False if that is refused."""
@@ -96,19 +117,24 @@ class Buyer:
             return False
 
     def grace_s(self, pool: PoolWanted) -> float:
-        """Return how long before an eviction a pool's cloud tells of it."""
-        return self._client.cloud(pool.cloud).policy.grace_s
+        """Return how long before an eviction a pool's cloud or venue tells of it."""
+        return float(pool.notice_s) if pool.is_bid else self._client.cloud(pool.cloud).policy.grace_s
 
     def eviction_probability(self, pool: PoolWanted) -> float:
-        """Return the probability that is promised to a pool's spot starts, its own or its cloud's."""
-        own = pool.eviction_probability
+        """Return the probability that is promised to a pool's spot starts, its own or its cloud's.
+
+        Of a venue, which promises nothing, it is what the bid is meant for.
+        """
+        own = EXPECTED_LOSS if pool.is_bid and pool.eviction_probability is None else pool.eviction_probability
         return own if own is not None else self._client.cloud(pool.cloud).policy.eviction_probability
 
     def next_checkpoint_s(
         self, node: str, pool: PoolWanted, pause_s: float, at_risk_s: float, loss_every_s: float | None = None
     ) -> float | None:
-        """Return when the next checkpoint of a job on a node is due; None: the cloud has no advice."""
+        """Return when the next checkpoint of a job on a node is due; None: the cloud or venue has no advice."""
         try:
+            if pool.is_bid:
+                return self.market.next_checkpoint_s(node, pool, pause_s, at_risk_s, loss_every_s)
             return self._client.checkpoint_advice(
                 pool.cloud,
                 _id_of(node),
@@ -121,6 +147,8 @@ class Buyer:
 
     def size(self, pool: PoolWanted) -> tuple[int, int]:
         """Return the cores and the memory in MiB of a pool's flavor; at least one core and 64 MiB."""
+        if pool.is_bid:
+            return pool.cores, pool.memory_mib
         key = pool.cloud, pool.flavor
         if key not in self._sizes:
             flavor = self._client.flavor(*key)
@@ -136,6 +164,8 @@ class Buyer:
                 yield pool, str(error), False
 
     def _offer(self, pool: PoolWanted) -> tuple[str, bool]:
+        if pool.is_bid:
+            return self._offer_at_venue(pool)
         slots = self._client.flavor(pool.cloud, pool.flavor).available_slots
         if not slots:
             return "no room at present", False
@@ -149,6 +179,35 @@ class Buyer:
             f"{slots} slots; promised at {quote.eviction_probability:g}: {longest_s:g} s",
             longest_s > pool.lifetime_s,
         )
+
+    def _offer_at_venue(self, pool: PoolWanted) -> tuple[str, bool]:
+        offer = self.market.offer(pool)
+        if offer.bid is None or offer.why_not:
+            return offer.why_not, False
+        due_s = self.market.first_checkpoint_s(pool, offer.bid)
+        when = (
+            "no checkpoint is worth its pause"
+            if due_s is None
+            else f"a checkpoint of a minute pays after {due_s:.0f} s"
+        )
+        return f"the price is {offer.price:g} an hour and the bid {offer.bid:g}; {when}", True
+
+
+def _bidden(offer: VenueOffer, pool: PoolWanted) -> Purchase:
+    if offer.why_not:
+        return Purchase(is_bought=False, why=offer.why_not)
+    return Purchase(is_bought=True, facts={"bid": offer.bid, "price": offer.price, "notice_s": pool.notice_s})
+
+
+def _refusal(answer: StartAnswer) -> str:
+    """Return why a start was refused, and what would have been accepted."""
+    other = answer.acceptable
+    if other is None:
+        return str(answer.reason)
+    ways = [f"a lifetime of {other.lifetime_s:g} s"] if other.lifetime_s else []
+    if other.eviction_probability is not None:
+        ways.append(f"an eviction probability of {other.eviction_probability:g}")
+    return f"{answer.reason}; acceptable: {' or '.join(ways) or 'nothing'}"
 
 
 def _now() -> datetime:

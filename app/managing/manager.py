@@ -12,12 +12,22 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from math import inf
 
-from app.clusters.rules.deciding import LEASE_ENDS, Action, Deed, NodeState, SeenJob, SeenNode, View, pool_of
+from app.clusters.rules.deciding import (
+    LEASE_ENDS,
+    Action,
+    Deed,
+    NodeState,
+    SeenInstance,
+    SeenJob,
+    SeenNode,
+    View,
+    pool_of,
+)
 from app.clusters.rules.reconciling import decide
 from app.clusters.rules.saving import saving_of
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
 from app.managing.asking import Asking
-from app.managing.buying import Buyer
+from app.managing.buying import Buyer, Purchase
 from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.checkpointing.placing import place_launcher
 from app.managing.declared import Declared
@@ -26,8 +36,7 @@ from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
 from app.managing.slurm import QueuedJob, Slurm
 from app.managing.telling import Telling
-from tenure_client import ClientError, NotFound, ServiceUnreachable, TenureClient
-from tenure_client.forms.instances import StartAnswer
+from tenure_client import ClientError, ServiceUnreachable, TenureClient
 
 ROUND_S = 1.0
 MOST_RELEASES = 3
@@ -79,16 +88,18 @@ class BatchCluster:
         for name in sorted(instances.keys() | self.machines.there().keys()):
             self.machines.destroy(name)
             if name in instances:
-                self.give_back(name)
+                self.give_back(name, instances[name])
+        self.buyer.market.settle(self.events)
         self.slurm.stop()
         self.machines.remove()
 
-    def give_back(self, name: str) -> None:
+    def give_back(self, name: str, instance: SeenInstance) -> None:
         """Stop a node's instance, or confirm its eviction."""
-        with suppress(ClientError):
-            self.buyer.confirm(name)
-        with suppress(NotFound):  # it was evicted
+        if instance.notice_s is None:
             self.buyer.stop(name)
+            return
+        with suppress(ClientError):  # then its deadline does
+            self.buyer.confirm(name)
 
 
 class Manager:
@@ -204,6 +215,8 @@ class Manager:
             cluster.create()
             cluster.events.write("slurm_started")
         self._keeper.tell()
+        cluster.buyer.market.settle(cluster.events)
+        cluster.buyer.market.follow_prices(cluster.events)
         instances, machines = cluster.buyer.instances(), cluster.machines.there()
         nodes, jobs = cluster.slurm.nodes(), cluster.slurm.jobs()
         alive = frozenset(name for name, runs in machines.items() if runs)
@@ -253,18 +266,17 @@ class Manager:
                 continue
             node = self._cluster.buyer.new_node(pool)
             try:
-                answer = self._cluster.buyer.start(node, pool, action.lifetime_s)
-                why, is_bought = _refusal(answer), answer.accepted
+                purchase = self._cluster.buyer.start(node, pool, action.lifetime_s)
             except ServiceUnreachable:  # that is no refusal; if it was bought all the same, the next look finds it
                 raise
             except ClientError as error:
-                why, is_bought = str(error), False
-            if is_bought:
-                self._cluster.events.write("node_bought", node=node, why=action.why, cloud=pool.cloud)
+                purchase = Purchase(is_bought=False, why=str(error))
+            if purchase.is_bought:
+                self._cluster.events.write("node_bought", node=node, why=action.why, cloud=pool.cloud, **purchase.facts)
                 self._make(action._replace(name=node))
                 return
             self._not_before_s[name] = time.monotonic() + self._cluster.wanted.scale.retry_s
-            self._cluster.events.write("node_refused", pool=name, cloud=pool.cloud, why=why)
+            self._cluster.events.write("node_refused", pool=name, cloud=pool.cloud, why=purchase.why)
 
     def _make(self, action: Action) -> None:
         pool = self._pool(action.name)
@@ -322,17 +334,6 @@ class Manager:
             self._releases[action.name] = done + 1
             self._cluster.slurm.release(action.name)
             self._cluster.events.write("job_released", job=action.name, why=action.why)
-
-
-def _refusal(answer: StartAnswer) -> str:
-    """Return why a start was refused, and what would have been accepted."""
-    other = answer.acceptable
-    if other is None:
-        return str(answer.reason)
-    ways = [f"a lifetime of {other.lifetime_s:g} s"] if other.lifetime_s else []
-    if other.eviction_probability is not None:
-        ways.append(f"an eviction probability of {other.eviction_probability:g}")
-    return f"{answer.reason}; acceptable: {' or '.join(ways) or 'nothing'}"
 
 
 def _free_in_s(jobs: Iterable[QueuedJob]) -> dict[str, float]:

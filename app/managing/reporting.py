@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
-from app.clusters.rules.wanted import ClusterWanted
+from app.clusters.rules.wanted import ClusterWanted, PoolWanted
 from app.managing.events import Events
 from app.managing.files import put
 from tenure_client import ClientError, NotFound, TenureClient
@@ -29,6 +29,7 @@ _MOST_FACTS = 16
 _LONGEST_FACT = 500
 _LARGEST = 1e15
 _OF_POOL = ("name", "cloud", "flavor", "market", "max_nodes", "price_per_hour", "on_demand_price_per_hour")
+_OF_BID = ("zone", "product")
 _FACT = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 _KIND = re.compile(r"[a-z][a-z_]{0,39}", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -104,7 +105,7 @@ class Reporter:
         return len(told) == _MOST_LINES
 
     def _describe(self, wanted: ClusterWanted) -> None:
-        pools = [{name: value for name, value in asdict(pool).items() if name in _OF_POOL} for pool in wanted.pools]
+        pools = [_described(pool) for pool in wanted.pools]
         self._client.put_cluster(wanted.name, pools, wanted.scale.max_nodes)
         self._described = wanted
 
@@ -115,6 +116,11 @@ class Reporter:
             return place if place <= self._events.path.stat().st_size else 0
         except (OSError, ValueError):
             return 0
+
+
+def _described(pool: PoolWanted) -> dict[str, Any]:
+    names = (*_OF_POOL, *(_OF_BID if pool.is_bid else ()))
+    return {name: value for name, value in asdict(pool).items() if name in names}
 
 
 def _next_lines(path: Path, begin: int) -> tuple[list[dict[str, Any]], int]:

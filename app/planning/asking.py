@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.domain.values import Resources
 from app.venues.rules.assign import PlanLimits
 from app.venues.rules.moldable import Parallelism
 from app.venues.rules.planned import CheckpointTimes
@@ -37,6 +38,16 @@ class AskedCloud:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedPeer:
+    """A cloud of another service that is a peer: instances of a size, at a price for each core and hour."""
+
+    peer: str
+    demand: Resources
+    price_per_core_hour: float
+    compute_units: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class AskedRate:
     """Machines of which a provider tells the share that it takes back in 30 days, and no prices that move."""
 
@@ -57,6 +68,7 @@ class PlanRequest:
     jobs: Sequence[AskedJob]
     venues: Sequence[str]
     clouds: Sequence[AskedCloud]
+    peers: Sequence[AskedPeer]
     rates: Sequence[AskedRate]
     probability: float
     checkpoint: CheckpointTimes | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.federation.peering import PeerKeeper
 from app.planning.plans import Plans
 from app.planning.wire import (
     MoveQuery,
@@ -12,9 +13,10 @@ from app.planning.wire import (
     PlanOutcomeBody,
     move_answer,
     outcome_answer,
+    peer_reliability_answer,
     plan_answer,
     plan_summary,
-    reliability_answer,
+    venue_reliability_answer,
 )
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.page_forms import NumberedPageQuery, next_link
@@ -67,4 +69,13 @@ async def read_venue_reliability(request: Request) -> Response:
     """Show how true plans were for the jobs that began in a venue: promised against happened, said against paid."""
     venue = await reached(request, VenueReads).show(request.path_params["venue"])
     outcomes = await reached(request, Plans).of_venue(venue.name)
-    return respond(reliability_answer(venue.name, [*outcomes]))
+    return respond(venue_reliability_answer(venue.name, [*outcomes]))
+
+
+async def read_peer_reliability(request: Request) -> Response:
+    """Show how true plans were for the jobs that began at a peer: promised against happened, said against paid."""
+    peer = request.path_params["peer"]
+    outcomes = await reached(request, Plans).of_peer(peer)
+    if not outcomes:  # those of a peer that was removed are still told
+        await reached(request, PeerKeeper).show(peer)
+    return respond(peer_reliability_answer(peer, [*outcomes]))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.domain.times import from_datetime, from_rfc3339
-from app.planning.plans import Plans
+from app.domain.times import SECOND_US, from_datetime, from_rfc3339
+from app.federation.peering import PeerKeeper
+from app.planning.plans import Plans, StoredOutcome
 from app.planning.reliability import records_of
 from app.platform.http.errors import Forbidden
 from app.platform.http.reached import reached
@@ -19,6 +21,7 @@ from app.venues.reads import VenueReads
 
 _ON_PAGE = 50
 WIDTH = 1000.0
+_MARK = 6.0
 
 
 class BarPart(NamedTuple):
@@ -41,20 +44,24 @@ async def show(request: Request) -> Response:
     _refuse_scoped(request)
     plans, id_ = reached(request, Plans), request.path_params["plan"]
     plan, outcomes = await plans.show(id_), await plans.outcomes(id_)
-    content, first = plan.content, number(request, "from", len(plan.content["jobs"])) or 0
+    content = plan.content
+    as_of_us = from_rfc3339(content["as_of"])
+    span_s, first = _span_s(content["jobs"], as_of_us), number(request, "from", len(plan.content["jobs"])) or 0
     return render(
         request,
         "plan.html",
         plan=content,
-        as_of_us=from_rfc3339(content["as_of"]),
+        as_of_us=as_of_us,
         jobs=content["jobs"][first : first + _ON_PAGE],
         first=first,
         more=first + _ON_PAGE if first + _ON_PAGE < len(content["jobs"]) else None,
+        left_out=content["left_out"][:_ON_PAGE],
         outcomes={one.job: one.outcome for one in outcomes},
         time_of=from_rfc3339,
         bars=bars,
-        steps=cost_steps(content),
-        on_demand=_place(content["on_demand_cost"], content),
+        span_s=span_s,
+        deadline_place=partial(_deadline_place, as_of_us=as_of_us, span_s=span_s),
+        costs=cost_chart(content),
     )
 
 
@@ -62,8 +69,22 @@ async def show_reliability(request: Request) -> Response:
     """Show how true plans were for the jobs that began in a venue."""
     _refuse_scoped(request)
     venue = await reached(request, VenueReads).show(request.path_params["venue"])
-    whole, pools = records_of(await reached(request, Plans).of_venue(venue.name))
-    return render(request, "venue_reliability.html", venue=venue, whole=whole, pools=pools[:_ON_PAGE])
+    return _reliability(request, venue.name, await reached(request, Plans).of_venue(venue.name), is_venue=True)
+
+
+async def show_peer_reliability(request: Request) -> Response:
+    """Show how true plans were for the jobs that began at a peer."""
+    _refuse_scoped(request)
+    peer = request.path_params["peer"]
+    outcomes = await reached(request, Plans).of_peer(peer)
+    if not outcomes:
+        await reached(request, PeerKeeper).show(peer)
+    return _reliability(request, peer, outcomes, is_venue=False)
+
+
+def _reliability(request: Request, name: str, outcomes: Sequence[StoredOutcome], *, is_venue: bool) -> Response:
+    whole, pools = records_of(outcomes)
+    return render(request, "venue_reliability.html", name=name, is_venue=is_venue, whole=whole, pools=pools[:_ON_PAGE])
 
 
 def bars(stretches: Sequence[Mapping[str, Any]], most_s: float) -> list[BarPart]:
@@ -79,23 +100,34 @@ def bars(stretches: Sequence[Mapping[str, Any]], most_s: float) -> list[BarPart]
     ]
 
 
-def cost_steps(content: Mapping[str, Any]) -> list[tuple[float, float, float]]:
-    """Return the distribution of cost as rectangles: left, width, and the share of replays that cost up to there."""
-    quantiles = content["cost_quantiles"]
-    edges = [*quantiles[1:], _most(content)] if quantiles else []
-    found = []
-    for at, (low, high) in enumerate(zip(quantiles, edges, strict=True)):
-        left, right = (WIDTH * one / max(_most(content), 1e-9) for one in (low, high))
-        found.append((left, max(right - left, 0.0), at / (len(quantiles) - 1)))
-    return found
+def cost_chart(content: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Draw the share of replays by what they cost at most, beside the cost on demand; None without a replay."""
+    quantiles, fixed = content["cost_quantiles"], content["on_demand_cost"]
+    if not quantiles:
+        return None
+    costs, shares = [0.0, *quantiles], [0.0, *(at / (len(quantiles) - 1) for at in range(len(quantiles)))]
+    costs.append(1.05 * max(costs[-1], fixed or 0.0))
+    return {
+        "x": {"kind": "price", "name": "cost up to", "label": "cost", "values": costs, "shown": len(quantiles) // 2 + 1}
+        | ({} if fixed is None else {"here": fixed}),
+        "y": {"kind": "share", "label": "replays", "most": 1.02},
+        "series": [{"label": "replays", "colour": "line-1", "values": [*shares, 1.0]}],
+    }
 
 
-def _most(content: Mapping[str, Any]) -> float:
-    return 1.05 * max(float(one or 0.0) for one in (content["on_demand_cost"], *content["cost_quantiles"]))
+def _span_s(jobs: Sequence[Mapping[str, Any]], as_of_us: int) -> float:
+    """Return the time that all bars show, up to the last end and the last deadline."""
+    ends = [one["to_s"] for job in jobs for one in (*job["typical"], *job["bad"])]
+    due = [(from_rfc3339(job["deadline"]) - as_of_us) / SECOND_US for job in jobs if job["deadline"] is not None]
+    return float(max([*ends, *due, 1.0]))
 
 
-def _place(cost: float | None, content: Mapping[str, Any]) -> float | None:
-    return None if cost is None else WIDTH * cost / max(_most(content), 1e-9)
+def _deadline_place(job: Mapping[str, Any], as_of_us: int, span_s: float) -> float | None:
+    """Return where the mark of a job's deadline begins in its bar."""
+    if job["deadline"] is None:
+        return None
+    due_s = (from_rfc3339(job["deadline"]) - as_of_us) / SECOND_US
+    return min(WIDTH * due_s / span_s, WIDTH - _MARK)
 
 
 def _refuse_scoped(request: Request) -> None:

@@ -2,37 +2,53 @@
 
 from __future__ import annotations
 
+import asyncio
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from math import inf, isnan, nan
 
 import numpy as np
 
-from app.admission.quote import Quotes, quotes_of_now
 from app.domain.errors import FlavorNotFound, PlanInvalid, TableNotFound
-from app.domain.times import DAY_US
+from app.domain.times import DAY_US, SECOND_US
+from app.domain.values import Resources
+from app.federation.promising import NoPromise, PeerPromise, PromisesOfPeers
+from app.forecasts.present import present_survival
 from app.forecasts.table_reads import TableReads
-from app.planning.asking import AskedCloud, AskedRate, PlanRequest
+from app.planning.asking import AskedCloud, AskedPeer, AskedRate, PlanRequest
 from app.scheduling.scheduler import Scheduler
-from app.scheduling.slots import outlooks_beside, slots_of
 from app.venues.reads import WINDOW_US, StoredPool, VenueHistory, VenueReads
 from app.venues.rules.bounds import FIRST_EFFECT
 from app.venues.rules.history import PoolName
 from app.venues.rules.observed import ObservedPools
 from app.venues.rules.planned import PlanPool, PoolCurve, SurvivalSource, curve_of_rate
-from app.venues.rules.quotes import CONFIDENCE, LEAST_HISTORY_US
+from app.venues.rules.quotes import CONFIDENCE, LEAST_HISTORY_US, known_us
+from app.venues.rules.training import LEAST_KNOWN_US
 from app.venues.rules.types import MachineType
 
 MOST_POOLS = 2_000
-_FIRST_US, _LONGEST_US, _POINTS, _OBSERVED_POINTS = 60_000_000, 90 * DAY_US, 64, 24
+_FIRST_US, _LONGEST_US, _OBSERVED_POINTS = 60 * SECOND_US, 90 * DAY_US, 24
+_REASONS_SAID = 5
 _MIB_PER_GIB = 1024.0
+
+
+class PlaceKind(StrEnum):
+    """The kinds of places; two of different kinds may have one name."""
+
+    VENUE = "venue"
+    CLOUD = "cloud"
+    PEER = "peer"
+    RATE = "rate"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A pool with its names: the venue, the cloud or the name of the rate in `place`; the type or flavor in `kind`."""
+    """A pool with its names: that of the venue, cloud, peer or rate in `place`; type, flavor or size in `kind`."""
 
     pool: PlanPool
+    of: PlaceKind
     place: str
     zone: str
     kind: str
@@ -47,6 +63,7 @@ class LeftOut:
     place: str
     pool: str
     why: str
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +86,34 @@ class KnownPlaces:
     currency: str | None
 
 
+Promises = Sequence[PeerPromise | NoPromise]
+"""The promises of a request's peers, in its order."""
+
+
 class PlanPlaces:
-    """Finds places. `now_us` is the server's clock."""
+    """Finds places."""
 
-    def __init__(self, venues: VenueReads, scheduler: Scheduler, tables: TableReads) -> None:
-        self._venues, self._scheduler, self._tables = venues, scheduler, tables
+    def __init__(self, venues: VenueReads, scheduler: Scheduler, tables: TableReads, promises: PromisesOfPeers) -> None:
+        self._venues, self._scheduler, self._tables, self._promises = venues, scheduler, tables, promises
 
-    async def find(self, request: PlanRequest, at_us: int) -> KnownPlaces:
+    async def ask_peers(self, request: PlanRequest) -> Promises:
+        """Return what each peer of a request promises, in its order. All are asked at once. Raises PeerNotFound."""
+        return await asyncio.gather(*(self._promises.of(one.peer, one.demand) for one in request.peers))
+
+    async def find(self, request: PlanRequest, promised: Promises, at_us: int) -> KnownPlaces:
         """Return the places of a request. Raises PlanInvalid, and what is raised where one does not exist."""
         found = KnownPlaces([], [], [], {}, None)
         for name in request.venues:
             found = _with_venue(found, await self._venues.history(name, at_us), request)
         found.places.extend([await self._cloud(one, request.cap) for one in request.clouds])
+        for asked, told in zip(request.peers, promised, strict=True):
+            if isinstance(told, NoPromise):
+                found.left_out.append(LeftOut(asked.peer, _size(asked.demand), told.why, told.detail))
+            else:
+                found.places.append(_peer(asked, told, request.cap))
         found.places.extend(_rate(one, request.cap) for one in request.rates)
         if not found.places:
-            raise PlanInvalid("none of the places has a pool whose price and machine type are known")
+            raise PlanInvalid(f"none of the places can be planned with{_why_none(found.left_out)}")
         return found
 
     async def _cloud(self, asked: AskedCloud, cap: int | None) -> Place:
@@ -94,31 +124,52 @@ class PlanPlaces:
         cloud, now_us = await self._scheduler.present(asked.cloud)
         if asked.flavor not in cloud.flavors:
             raise FlavorNotFound(f"cloud {asked.cloud!r} has no flavor {asked.flavor!r}")
-        slots = (await slots_of(cloud, [asked.flavor]))[asked.flavor]
-        quotes = await outlooks_beside(cloud, [asked.flavor], quotes_of_now(table, cloud, [asked.flavor], now_us))
-        flavor = cloud.flavors[asked.flavor]
-        memory_gib = flavor.resources.memory_mib / _MIB_PER_GIB if flavor.resources.memory_mib else inf
+        told = await present_survival(table, cloud, asked.flavor, now_us, CONFIDENCE)
         pool = PlanPool(
             f"cloud {asked.cloud}",
-            MachineType(inf if asked.compute_units is None else asked.compute_units, memory_gib, nan),
+            _machine(asked.compute_units, cloud.flavors[asked.flavor].resources),
             SurvivalSource.QUANTILE_TABLE,
-            steady=asked.price_per_core_hour * flavor.resources.cores,
-            curve=_curve(quotes, asked.flavor, slots),
-            cap=slots if cap is None else min(cap, slots),
+            steady=asked.price_per_core_hour * cloud.flavors[asked.flavor].resources.cores,
+            curve=PoolCurve(told.times_us, told.alive, told.windows, told.at_least),
+            cap=told.slots if cap is None else min(cap, told.slots),
         )
-        return Place(pool, asked.cloud, "", asked.flavor)
+        return Place(pool, PlaceKind.CLOUD, asked.cloud, "", asked.flavor)
 
 
-def _curve(quotes: Quotes, flavor: str, slots: int) -> PoolCurve:
-    """Return the share of instances alive by time; what is not certified counts as evicted."""
-    times_us = np.geomspace(_FIRST_US, _LONGEST_US, _POINTS).astype(np.int64)
-    told = [quotes.probability(flavor, slots, int(us)) for us in times_us]
-    alive = np.array([0.0 if one is None else 1.0 - one for one in told])
-    known = int((alive > 0.0).sum())
-    middle_us = int(times_us[max(known - 1, 0) // 2])
-    bound, windows = quotes.bound(flavor, slots, middle_us, CONFIDENCE), quotes.windows(flavor, slots, middle_us)
-    at_least = None if bound is None else 1.0 - bound
-    return PoolCurve(times_us, np.minimum.accumulate(alive), windows or 0.0, at_least)
+def _machine(units: float | None, size: Resources) -> MachineType:
+    """Return an instance as a machine; without units it is as fast as whatever a job was measured on."""
+    memory_gib = size.memory_mib / _MIB_PER_GIB if size.memory_mib else inf
+    return MachineType(inf if units is None else units, memory_gib, nan)
+
+
+def _size(demand: Resources) -> str:
+    """Return the size of an instance in words: 2 cores, 4096 MiB."""
+    words = [f"{demand.cores} core{'s' if demand.cores > 1 else ''}"]
+    words += [f"{demand.memory_mib} MiB"] if demand.memory_mib else []
+    words += [f"{demand.disk_gib} GiB disk"] if demand.disk_gib else []
+    return ", ".join(words)
+
+
+def _peer(asked: AskedPeer, told: PeerPromise, cap: int | None) -> Place:
+    """Return the instances of a size at a peer: what it promises, and nothing beyond the longest that it lets run."""
+    count = bisect_right(told.times_us, told.longest_us)
+    times_us = np.array([*told.times_us[:count], told.longest_us + 1], np.int64)
+    alive = np.array([*told.alive[:count], 0.0])
+    pool = PlanPool(
+        f"peer {asked.peer}",
+        _machine(asked.compute_units, asked.demand),
+        SurvivalSource.PEER_PROMISE,
+        steady=asked.price_per_core_hour * asked.demand.cores,
+        curve=PoolCurve(times_us, alive, told.windows, told.at_least),
+        cap=told.slots if cap is None else min(cap, told.slots),
+    )
+    return Place(pool, PlaceKind.PEER, asked.peer, "", _size(asked.demand))
+
+
+def _why_none(left_out: Sequence[LeftOut]) -> str:
+    """Return the first reasons as the end of a sentence."""
+    said = [f"{one.place} {one.pool}: {one.why.replace('_', ' ')}" for one in left_out[:_REASONS_SAID]]
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def _rate(asked: AskedRate, cap: int | None) -> Place:
@@ -130,7 +181,7 @@ def _rate(asked: AskedRate, cap: int | None) -> Place:
     curve = curve_of_rate(asked.lost_in_a_month)
     group = f"{asked.name} {asked.zone}"
     pool = PlanPool(group, machine, SurvivalSource.PROVIDER_RATE, steady=asked.price, curve=curve, cap=cap)
-    return Place(pool, asked.name, asked.zone, asked.name)
+    return Place(pool, PlaceKind.RATE, asked.name, asked.zone, asked.name)
 
 
 def _with_venue(found: KnownPlaces, history: VenueHistory, request: PlanRequest) -> KnownPlaces:
@@ -142,7 +193,7 @@ def _with_venue(found: KnownPlaces, history: VenueHistory, request: PlanRequest)
         made = _pool(pool, history, request.cap) if len(places) < MOST_POOLS else "too_many"
         if isinstance(made, PlanPool):
             words = pool.name.zone, pool.name.instance_type, pool.name.product
-            places.append(Place(made, venue.name, *words, history.is_stale))
+            places.append(Place(made, PlaceKind.VENUE, venue.name, *words, history.is_stale))
         else:
             left_out.append(LeftOut(venue.name, f"{pool.name.zone} {pool.name.instance_type}", made))
     seen = [*found.venues, SeenVenue(venue.name, history.as_of_us, history.is_stale)]
@@ -162,7 +213,9 @@ def _pool(pool: StoredPool, history: VenueHistory, cap: int | None) -> PlanPool 
         return _observed(group, machine, float(past.price[-1]), history.observed, pool.name, cap) or "no_evidence"
     if past.end_us - int(past.at_us[0]) < LEAST_HISTORY_US:
         return "history_too_short"
-    return PlanPool(group, machine, SurvivalSource.PRICE_CROSSING, past, cap=cap)
+    trained = history.trained if known_us(past, WINDOW_US) >= LEAST_KNOWN_US else None
+    source = SurvivalSource.PRICE_CROSSING if trained is None else SurvivalSource.LEARNED
+    return PlanPool(group, machine, source, past, cap=cap, trained=trained)
 
 
 def _observed(

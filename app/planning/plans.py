@@ -19,7 +19,7 @@ from app.domain.errors import (
 from app.domain.paging import Page
 from app.domain.times import from_rfc3339, time_text
 from app.planning.asking import AskedJob, PlanRequest
-from app.planning.places import KnownPlaces, PlanPlaces, pools_of
+from app.planning.places import KnownPlaces, PlaceKind, PlanPlaces, Promises, pools_of
 from app.planning.store.plans import NewOutcome, PlanStore, StoredOutcome, StoredPlan
 from app.planning.telling import Content, plan_content, policy_of
 from app.platform.telemetry.metrics import PLANNED_JOBS
@@ -33,7 +33,7 @@ from app.venues.rules.planmaking import (
     PlanQuestion,
     make_plan,
 )
-from app.venues.rules.planned import PlanJob
+from app.venues.rules.planned import PlanJob, SurvivalSource
 
 MOST_OUTCOMES = 10_000
 """Reliability is judged by so many of the newest outcomes."""
@@ -61,6 +61,15 @@ class OutcomeTold:
     body: Mapping[str, Any]
 
 
+class _Beginning(NamedTuple):
+    """The venue or the peer in which a job began, and the pool."""
+
+    venue: str | None = None
+    peer: str | None = None
+    zone: str | None = None
+    instance_type: str | None = None
+
+
 class Plans:
     """Makes and keeps plans. One is made at a time. `now_us` is the server's clock."""
 
@@ -75,10 +84,13 @@ class Plans:
         """
         if (known := await self._matching(request)) is not None:
             return known
+        if request.at_us is not None and (request.clouds or request.peers):
+            raise PlanInvalid("clouds and peers are known as of now alone: leave out `at`, or them")
+        promised = await self._places.ask_peers(request)  # before its turn: a slow peer holds up no other plan
         async with self._turn:
             if (known := await self._matching(request)) is not None:
                 return known
-            content = await self._made(request)
+            content = await self._made(request, promised)
         await self._store.write(request.id, request.body, content)
         PLANNED_JOBS.inc(len(request.jobs))
         plan = await self._matching(request)
@@ -93,12 +105,10 @@ class Plans:
             raise PlanConflict(f"plan {request.id!r} was made for another request; choose another id")
         return found[0]
 
-    async def _made(self, request: PlanRequest) -> dict[str, Any]:
+    async def _made(self, request: PlanRequest, promised: Promises) -> dict[str, Any]:
         at_us = self.now_us() if request.at_us is None else request.at_us
         _check_deadlines(request, at_us)
-        if request.at_us is not None and request.clouds:
-            raise PlanInvalid("clouds are known as of now alone: leave out `at`, or the clouds")
-        known = await self._places.find(request, at_us)
+        known = await self._places.find(request, promised, at_us)
         question = PlanQuestion(
             [_plan_job(one, known, request) for one in request.jobs],
             request.limits,
@@ -107,15 +117,9 @@ class Plans:
             WINDOW_US,
         )
         made = await asyncio.to_thread(_feasible, question, known)
-        ratios = {one.name: await self._ratio(one.name) for one in known.venues}
+        ratios = {(PlaceKind.VENUE, one.name): _ratio(await self.of_venue(one.name)) for one in known.venues}
+        ratios |= {(PlaceKind.PEER, one.peer): _ratio(await self.of_peer(one.peer)) for one in request.peers}
         return await asyncio.to_thread(plan_content, request, at_us, known, made, ratios)
-
-    async def _ratio(self, venue: str) -> float:
-        """Return what was paid over what was said of the jobs that began in a venue."""
-        ratio = RunningRatio()
-        for one in await self._store.of_venue(venue, MOST_OUTCOMES):
-            ratio.note(one.outcome["cost"], one.said_cost)
-        return ratio.value
 
     async def show(self, id_: str) -> StoredPlan:
         """Return a plan. Raises PlanNotFound."""
@@ -153,15 +157,7 @@ class Plans:
     async def tell(self, id_: str, told: OutcomeTold) -> StoredOutcome:
         """Keep what came of a job. Raises PlanNotFound, PlannedJobNotFound, OutcomeConflict."""
         job = _job_of(await self.show(id_), told.job)
-        venue, zone, kind = next(
-            (
-                (way["place"], way["zone"], way["instance_type"])
-                for way in job["ways"][:1]
-                if way["product"] is not None
-            ),
-            (None, None, None),
-        )
-        new = NewOutcome(id_, told.job, venue, zone, kind, job["survival"], job["expected_cost"], told.body)
+        new = NewOutcome(id_, told.job, *_began(job), job["survival"], job["expected_cost"], told.body)
         stored, is_same = await self._store.tell(new)
         if not is_same:
             raise OutcomeConflict(f"another outcome was told of job {told.job!r} of plan {id_!r}")
@@ -170,6 +166,31 @@ class Plans:
     async def of_venue(self, venue: str) -> Sequence[StoredOutcome]:
         """Return the newest outcomes of jobs that began in a venue."""
         return await self._store.of_venue(venue, MOST_OUTCOMES)
+
+    async def of_peer(self, peer: str) -> Sequence[StoredOutcome]:
+        """Return the newest outcomes of jobs that began at a peer."""
+        return await self._store.of_peer(peer, MOST_OUTCOMES)
+
+
+def _ratio(outcomes: Sequence[StoredOutcome]) -> float:
+    """Return what was paid over what was said."""
+    ratio = RunningRatio()
+    for one in outcomes:
+        ratio.note(one.outcome["cost"], one.said_cost)
+    return ratio.value
+
+
+def _began(job: Content) -> _Beginning:
+    """Return the venue or the peer in which a job began, with the pool; None where it was neither."""
+    if not job["ways"]:
+        return _Beginning()
+    way = job["ways"][0]
+    pool = way["zone"], way["instance_type"]
+    if way["product"] is not None:
+        return _Beginning(way["place"], None, *pool)
+    if way["source"] == SurvivalSource.PEER_PROMISE:
+        return _Beginning(None, way["place"], *pool)
+    return _Beginning()
 
 
 def _feasible(question: PlanQuestion, known: KnownPlaces) -> MadePlan:

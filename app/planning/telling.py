@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from math import isinf, isnan
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from app.domain.times import SECOND_US, rfc3339
 from app.planning.asking import PlanRequest
-from app.planning.places import KnownPlaces, Place
+from app.planning.places import KnownPlaces, Place, PlaceKind
 from app.venues.rules.history import Dollars
 from app.venues.rules.jobreplay import COST, ENDED, FIXED, LAUNCHES
 from app.venues.rules.jobsteps import NEVER_US, JobPolicy, WayTimes
@@ -23,9 +24,9 @@ _SHARES = tuple(range(0, 101, 5))
 
 
 def plan_content(
-    request: PlanRequest, at_us: int, known: KnownPlaces, made: MadePlan, ratios: Mapping[str, float]
+    request: PlanRequest, at_us: int, known: KnownPlaces, made: MadePlan, ratios: Mapping[tuple[PlaceKind, str], float]
 ) -> dict[str, Any]:
-    """Return a plan as it is told. `ratios`: what was paid over what was said, by venue."""
+    """Return a plan as it is told. `ratios`: what was paid over what was said, by place."""
     jobs = [_job(one, known.places, ratios) for one in made.jobs]
     fixed = [job["on_demand"]["cost"] for job in jobs if job["on_demand"] is not None]
     return {
@@ -41,7 +42,7 @@ def plan_content(
         "choice": {"method": made.method.value, "gap": made.gap},
         "pool_count": len(known.places),
         "left_out_count": len(known.left_out),
-        "left_out": [{"place": one.place, "pool": one.pool, "why": one.why} for one in known.left_out[:_MOST_LEFT_OUT]],
+        "left_out": [asdict(one) for one in known.left_out[:_MOST_LEFT_OUT]],
         "venues": [
             {"name": one.name, "as_of": rfc3339(one.as_of_us), "is_stale": one.is_stale} for one in known.venues
         ],
@@ -66,9 +67,9 @@ def policy_of(job: Content) -> JobPolicy:
     return JobPolicy(tuple(ways), WayTimes(fixed["run_s"] * SECOND_US, read_us=read_us, launch_us=launch_us))
 
 
-def _job(plan: JobPlan, places: Sequence[Place], ratios: Mapping[str, float]) -> dict[str, Any]:
+def _job(plan: JobPlan, places: Sequence[Place], ratios: Mapping[tuple[PlaceKind, str], float]) -> dict[str, Any]:
     job, chosen, found = plan.job, plan.chosen, plan.replays.found
-    begins = places[chosen.pool].place if chosen.pool >= 0 else ""
+    begins = (places[chosen.pool].of, places[chosen.pool].place) if chosen.pool >= 0 else None
     runs = {FIXED_POOL: "on_demand", NO_POOL: "not_at_all"}.get(chosen.pool, "spot")
     return {
         "id": job.id,
@@ -78,7 +79,7 @@ def _job(plan: JobPlan, places: Sequence[Place], ratios: Mapping[str, float]) ->
         "ways": [_way(one, places[one.pool]) for one in plan.ways],
         "on_demand": _fixed(plan, places),
         "expected_cost": chosen.cost,
-        "calibrated_cost": chosen.cost * ratios.get(begins, 1.0),
+        "calibrated_cost": chosen.cost * (1.0 if begins is None else ratios.get(begins, 1.0)),
         "cost": _distribution(np.sort(found[:, COST])),
         "ends_s": _distribution(np.sort(found[:, ENDED]) / SECOND_US),
         "in_time": _share(share_done(plan)),

@@ -9,10 +9,11 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.domain.times import SECOND_US, rfc3339
-from app.planning.asking import AskedCloud, AskedJob, AskedRate, PlanRequest
+from app.domain.values import Resources
+from app.planning.asking import AskedCloud, AskedJob, AskedPeer, AskedRate, PlanRequest
 from app.planning.plans import JobStanding, OutcomeTold, StoredOutcome, StoredPlan
 from app.planning.reliability import CONFIDENCE, PoolRecord, records_of
-from app.platform.http.fields import WHOLE, Body, Name, PositiveSeconds, Query, Time, WholeSeconds
+from app.platform.http.fields import WHOLE, Body, Cores, Name, PositiveSeconds, Query, Size, Time, WholeSeconds
 from app.venues.rules.assign import PlanLimits
 from app.venues.rules.jobsteps import JobMove, JobMoveKind
 from app.venues.rules.moldable import Parallelism
@@ -20,6 +21,7 @@ from app.venues.rules.planned import CheckpointTimes
 from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.plans import (
     JobMoveAnswer,
+    PeerReliabilityAnswer,
     PlanAnswer,
     PlanOutcomeAnswer,
     PlanSummaryAnswer,
@@ -27,7 +29,7 @@ from tenure_client.forms.plans import (
     VenueReliabilityAnswer,
 )
 
-MOST_JOBS, MOST_PLACES, MOST_RATES, MOST_WAYS = 200, 10, 100, 16
+MOST_JOBS, MOST_PLACES, MOST_RATES = 200, 10, 100
 _MIB_PER_GIB = 1024.0
 PlaceWord = Annotated[str, Field(min_length=1, max_length=100)]
 Money = Annotated[float, Field(ge=0, le=1e9)]
@@ -90,6 +92,22 @@ class PlanCloudBody(Body):
     compute_units: Units | None = Field(None, description="Its speed; by default that of each job's own machine.")
 
 
+class PlanPeerBody(Body):
+    """A peer's cloud as a place for the jobs. The peer is asked what it promises; its price is agreed elsewhere."""
+
+    peer: Name
+    cores: Cores = Field(description="Of an instance there. Its host must have a flavor of exactly this size.")
+    memory_mib: Size = 0
+    disk_gib: Size = 0
+    price_per_core_hour: Money = Field(0.0, description="0 where its machines cost nothing.")
+    compute_units: Units | None = Field(None, description="Its speed; by default that of each job's own machine.")
+
+    def asked(self) -> AskedPeer:
+        """Return the peer."""
+        demand = Resources(self.cores, self.memory_mib, self.disk_gib)
+        return AskedPeer(self.peer, demand, self.price_per_core_hour, self.compute_units)
+
+
 class PlanRateBody(Body):
     """Machines without prices that move, of which a provider tells how many it takes back."""
 
@@ -130,6 +148,7 @@ class PlanBody(Body):
     jobs: Annotated[list[PlanJobBody], Field(min_length=1, max_length=MOST_JOBS)]
     venues: Annotated[list[Name], Field(max_length=MOST_PLACES)] = Field([], description="Venues to look at.")
     clouds: Annotated[list[PlanCloudBody], Field(max_length=MOST_PLACES)] = Field([], description="Own clouds.")
+    peers: Annotated[list[PlanPeerBody], Field(max_length=MOST_PLACES)] = Field([], description="Peers' clouds.")
     rates: Annotated[list[PlanRateBody], Field(max_length=MOST_RATES)] = Field([], description="Machines with a rate.")
     probability: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.95,
@@ -157,8 +176,8 @@ class PlanBody(Body):
             raise PydanticCustomError("jobs", "two jobs have one id")
         if len({*self.venues}) < len(self.venues):
             raise PydanticCustomError("venues", "a venue stands twice")
-        if not (self.venues or self.clouds or self.rates):
-            raise PydanticCustomError("places", "needs venues, clouds or rates")
+        if not (self.venues or self.clouds or self.peers or self.rates):
+            raise PydanticCustomError("places", "needs venues, clouds, peers or rates")
         return self
 
     def request(self) -> PlanRequest:
@@ -171,6 +190,7 @@ class PlanBody(Body):
             [job.asked() for job in self.jobs],
             self.venues,
             [AskedCloud(one.cloud, one.flavor, one.price_per_core_hour, one.compute_units) for one in self.clouds],
+            [one.asked() for one in self.peers],
             [one.asked() for one in self.rates],
             self.probability,
             None if times is None else CheckpointTimes(times.write_us, times.read_us, every_us),
@@ -247,16 +267,20 @@ def outcome_answer(one: StoredOutcome) -> PlanOutcomeAnswer:
     return convert({**found, **found.pop("outcome")}, PlanOutcomeAnswer)
 
 
-def reliability_answer(venue: str, outcomes: list[StoredOutcome]) -> VenueReliabilityAnswer:
+def venue_reliability_answer(venue: str, outcomes: list[StoredOutcome]) -> VenueReliabilityAnswer:
     """Return the wire form of a venue's reliability."""
     whole, pools = records_of(outcomes)
-    return VenueReliabilityAnswer(
-        venue=venue,
-        confidence=CONFIDENCE,
-        all=_record(whole),
-        pools=[_record(one) for one in pools],
-        links=[Link(rel="self", href=f"/v1/venues/{venue}/reliability")],
-    )
+    links = [Link(rel="self", href=f"/v1/venues/{venue}/reliability")]
+    told = [_record(one) for one in pools]
+    return VenueReliabilityAnswer(venue=venue, confidence=CONFIDENCE, all=_record(whole), pools=told, links=links)
+
+
+def peer_reliability_answer(peer: str, outcomes: list[StoredOutcome]) -> PeerReliabilityAnswer:
+    """Return the wire form of a peer's reliability."""
+    whole, pools = records_of(outcomes)
+    links = [Link(rel="self", href=f"/v1/peers/{peer}/reliability")]
+    told = [_record(one) for one in pools]
+    return PeerReliabilityAnswer(peer=peer, confidence=CONFIDENCE, all=_record(whole), pools=told, links=links)
 
 
 def _record(record: PoolRecord) -> VenueRecordAnswer:

@@ -10,7 +10,6 @@ from functools import partial
 
 from fastapi import FastAPI
 
-from app.engine.cloud import warm_up
 from app.following.feed import Feed
 from app.following.page_watch import PageWatch, WatchLimits
 from app.identity.callers import Callers
@@ -28,6 +27,7 @@ from app.platform.telemetry.context import keep_secret
 from app.processes.callers import open_callers
 from app.processes.endpoints import ENDPOINTS, METRICS, WORKERS
 from app.processes.pages import install_pages
+from app.processes.warming import warm_up
 from app.processes.wiring import Services, WorkerParts, open_services
 from app.scheduling.log_heads import HeadPauses
 from app.scheduling.scheduler import Scheduler

@@ -24,7 +24,7 @@ CLUSTERS = (
         clusters.put_cluster,
         role=Role.SERVICE,
         body=cluster_wire.ClusterBody,
-        errors=(errors.CloudNotFound, errors.TooManyClusters),
+        errors=(errors.CloudNotFound, errors.VenueNotFound, errors.TooManyClusters),
         example={"max_nodes": 4, "pools": [_POOL]},
     ),
     Served(endpoints.CLUSTERS, clusters.list_clusters, role=Role.READER, query=PageQuery, query_example={"limit": 100}),

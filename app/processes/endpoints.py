@@ -22,7 +22,7 @@ from app.platform.http import errors as api_errors
 from app.platform.http.page_forms import NumberedPageQuery, PageQuery
 from app.platform.http.serving import Served
 from app.processes.cluster_endpoints import CLUSTER_METRICS, CLUSTERS
-from app.processes.job_endpoints import JOBS, PEERS
+from app.processes.job_endpoints import JOBS, PEER_METRICS, PEERS
 from app.processes.plan_endpoints import PLANS
 from app.processes.venue_endpoints import VENUES
 from app.scheduling.http import clouds, instances, nodes, owners
@@ -54,6 +54,7 @@ METRICS = (
     Served(endpoints.PROCESS_METRICS, metrics.read_process_metrics, role=Role.READER),
     Served(endpoints.CLOUD_METRICS, metrics.read_cloud_metrics, role=Role.READER),
     CLUSTER_METRICS,
+    PEER_METRICS,
 )
 _HEALTH = Served(endpoints.HEALTH, service.check_health, role=None, may_say_no=True)
 WORKERS = (_HEALTH, METRICS[0])

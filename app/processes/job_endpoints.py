@@ -69,6 +69,14 @@ PEERS = (
     Served(endpoints.OFFER, offers.show_offer, role=Role.PEER),
     Served(endpoints.WITHDRAW_OFFER, offers.withdraw_offer, role=Role.PEER, errors=_HOSTING),
     Served(
+        endpoints.PEER_PROMISE,
+        offers.promise_peer,
+        role=Role.PEER,
+        query=offer_wire.PromiseQuery,
+        errors=(errors.OfferNotFound, errors.ClockExternal),
+        query_example={"cores": 1},
+    ),
+    Served(
         endpoints.ADD_PEER,
         peers.add_peer,
         role=Role.ADMIN,
@@ -90,4 +98,6 @@ PEERS = (
     Served(endpoints.RESUME_PEER, peers.resume_peer, role=Role.ADMIN),
     Served(endpoints.TEST_PEER, peers.test_peer, role=Role.ADMIN),
     Served(endpoints.REMOVE_PEER, peers.remove_peer, role=Role.ADMIN),
+    Served(endpoints.STANDING, peers.read_standing, role=Role.READER),
 )
+PEER_METRICS = Served(endpoints.PEER_METRICS, peers.read_peer_metrics, role=Role.READER)

@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from app.clusters import pages as batch_clusters
 from app.explaining import pages as decisions
+from app.federation import pages as federation
 from app.following.pages import follow_all, follow_cloud, followed
 from app.forecasts.pages import curves, promise, quotes
 from app.identity import pages as signing
@@ -18,7 +19,7 @@ from app.observing.pages import cloud, clouds, epochs, owners
 from app.planning import pages as plans
 from app.platform.pages.guard import count_file, guarded, public
 from app.platform.pages.rendering import STATIC, render_problem
-from app.venues import pages as venues
+from app.venues.pages import pool, venues
 
 _CLOUD = "/ui/clouds/{cloud}"
 
@@ -60,12 +61,18 @@ def _routes() -> list[BaseRoute]:
         Route(f"{_CLOUD}/epochs", guarded(epochs.show)),
         Route(f"{_CLOUD}/decisions", guarded(decisions.show)),
         Route(f"{_CLOUD}/instances/{{instance}}", guarded(decisions.explain)),
+        Route(f"{_CLOUD}/jobs", guarded(federation.show_jobs)),
+        Route(f"{_CLOUD}/jobs/{{job}}", guarded(federation.show_job)),
+        Route("/ui/federation", guarded(federation.show_peers)),
         Route("/ui/venues", guarded(venues.show_all)),
         Route("/ui/venues/{venue}", guarded(venues.show)),
+        Route("/ui/venues/{venue}/live", guarded(followed(venues.look))),
+        Route("/ui/venues/{venue}/pools/{pool}", guarded(pool.show)),
         Route("/ui/clusters", guarded(batch_clusters.show_all)),
         Route("/ui/clusters/{cluster}", guarded(batch_clusters.show)),
         Route("/ui/clusters/{cluster}/live", guarded(followed(batch_clusters.look))),
         Route("/ui/venues/{venue}/reliability", guarded(plans.show_reliability)),
+        Route("/ui/peers/{peer}/reliability", guarded(plans.show_peer_reliability)),
         Route("/ui/plans", guarded(plans.show_all)),
         Route("/ui/plans/{plan}", guarded(plans.show)),
         Route("/ui/{path:path}", guarded(_missing)),

@@ -26,6 +26,7 @@ PLANS = (
             errors.CloudNotFound,
             errors.FlavorNotFound,
             errors.TableNotFound,
+            errors.PeerNotFound,
         ),
         example={
             "id": "nightly-1",
@@ -53,4 +54,5 @@ PLANS = (
         example={"job": "render", "ended_at": "2099-12-31T12:00:00Z", "cost": 0.04},
     ),
     Served(endpoints.VENUE_RELIABILITY, plans.read_venue_reliability, role=Role.READER),
+    Served(endpoints.PEER_RELIABILITY, plans.read_peer_reliability, role=Role.READER),
 )

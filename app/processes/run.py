@@ -28,13 +28,13 @@ from app.commands.configuring import database_words, unknown_variables
 from app.commands.steps import Steps
 from app.domain.errors import TenureError
 from app.domain.inputs import InputError
-from app.engine.cloud import warm_up
 from app.identity.service import AdminOrigin, AdminToken
 from app.platform.background import begun
 from app.platform.database.migrating import at_last, upgrade
 from app.platform.settings import Settings
 from app.platform.telemetry.tracing import TracingImpossible, tracing
 from app.processes.api import connections, create_app, create_worker_app, end_waits
+from app.processes.warming import warm_up
 from app.processes.wiring import WorkerParts, database_url
 
 _LAST_PORT = 65535

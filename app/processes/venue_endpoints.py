@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from app.clusters.http import venue_advice as advice
+from app.clusters.wire.venue_advice import BidAdviceQuery
 from app.domain import errors
 from app.domain.values import Role
 from app.platform.http.page_forms import PageQuery
@@ -32,12 +34,43 @@ VENUES = (
         query_example={"type": "c3.xlarge", "limit": 50},
     ),
     Served(
+        endpoints.POOL_SURVIVAL,
+        venues.read_pool_survival,
+        role=Role.READER,
+        query=venue_wire.PoolSurvivalQuery,
+        errors=(errors.PricesStale, errors.HistoryTooShort),
+        query_example={"bid": "0.05,0.21"},
+    ),
+    Served(
         endpoints.OBSERVE,
         venues.observe_machines,
         role=Role.SERVICE,
         body=venue_wire.ObservationsBody,
         errors=(errors.TimeAhead,),
         example={"observations": [_SEEN | {"at": "2026-01-01T00:00:00Z", "kind": "started"}]},
+    ),
+    Served(
+        endpoints.PRICES,
+        venues.list_prices,
+        role=Role.READER,
+        query=venue_wire.PricesQuery,
+        errors=(errors.PoolNotFound,),
+        query_example={"type": "c3.xlarge", "zone": "us-east-1a", "from": "2015-07-01T00:00:00Z"},
+    ),
+    Served(
+        endpoints.VENUE_CHECKPOINT_ADVICE,
+        advice.advise_venue_checkpoint,
+        role=Role.READER,
+        query=BidAdviceQuery,
+        errors=(errors.PoolNotFound, errors.HistoryTooShort, errors.AdviceImpossible, errors.AdviceTermsInvalid),
+        query_example={
+            "type": "c3.xlarge",
+            "zone": "us-east-1a",
+            "bid": 0.21,
+            "age_s": 600,
+            "lifetime_s": 21600,
+            "pause_s": 30,
+        },
     ),
     Served(
         endpoints.VENUE_QUOTES,

@@ -12,10 +12,12 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from app.clusters.bid_costing import BidCosts
 from app.clusters.costing import ClusterCosts
 from app.clusters.foreseeing import Foreseeing
 from app.clusters.keeping import ClusterKeeper
 from app.clusters.store.clusters import ClusterStore
+from app.clusters.venue_advising import BidAdvising
 from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events.formats import LOG_FORMAT
 from app.domain.times import SECOND_US
@@ -24,7 +26,9 @@ from app.explaining.service import Explaining
 from app.federation.hosting import Hosting
 from app.federation.jobs import JobKeeper
 from app.federation.peering import PeerKeeper
-from app.federation.store import PeerStore
+from app.federation.promising import PromisesOfPeers, PromiseToPeers
+from app.federation.standings import Breaker, PeerStandings
+from app.federation.store import JobLog, PeerStore
 from app.federation.submitting import AwayTerms, JobBoard
 from app.following.courier import DeliveryLimits, DeliveryParts, Pace
 from app.following.deliveries import Deliveries
@@ -93,6 +97,7 @@ from app.utilisation.store import UtilisationRows
 from app.venues.following import FeedWatch
 from app.venues.imports import ImportedPrices, VenueImports
 from app.venues.keeping import VenueKeeper
+from app.venues.pricereads import PriceReads
 from app.venues.reads import VenueReads, VenueStores
 from app.venues.refits import VenueRefits
 from app.venues.store.feeds import FeedStore
@@ -134,6 +139,7 @@ class WorkerParts:
     tokens: TokenKeeper
     rollup: Rollup
     job_keeper: JobKeeper
+    breaker: Breaker
     feeds: FeedWatch
     refits: VenueRefits
 
@@ -211,36 +217,42 @@ async def open_services(
                 background(table_signals=lambda: cache.follow(listen(database)), table_looks=cache.keep_looking),
                 background(estimate_looks=truths.keep),
             ):
-                webhooks = webhook_keeper(settings, database)
-                page_watch = PageWatch(clouds, Pulses(database), heads, watch)
+                watches = PageWatch(clouds, Pulses(database), heads, watch), webhook_keeper(settings, database)
                 history = UtilisationHistory(clouds, log, UtilisationRows(database), clock.now_us)
-                venues = _venues(database, clock)
-                plans = Plans(PlanStore(database), PlanPlaces(venues[0], scheduler, reads[1]), clock.now_us)
-                foreseeing, costs = Foreseeing(scheduler, reads[1]), ClusterCosts(clouds, log, scheduler)
-                clusters = ClusterKeeper(ClusterStore(database), clouds, clock.now_us), foreseeing, costs
-                others = observing, tokens, feed, webhooks, page_watch, history, *venues, plans, *clusters
+                venues, prices = _venues(database, clock)
+                bidding = BidAdvising(venues[0], prices, clock.now_us), prices
+                costs = ClusterCosts(clouds, log, scheduler, BidCosts(venues[0], prices))
+                keeper = ClusterKeeper(ClusterStore(database), clouds, venues[0], clock.now_us)
+                clusters = keeper, Foreseeing(scheduler, reads[1], bidding[0]), costs
+                others = observing, tokens, feed, *watches, history, *venues, *bidding, *clusters
                 async with asker(settings) as ask:
-                    federation = _federation(settings, PeerStore(database), scheduler, cache, ask)
-                    yield Services(clock, scheduler, health, explaining, *reads, *others, *federation)
+                    federation = _federation(settings, (PeerStore(database), JobLog(log)), scheduler, cache, ask)
+                    promises = PromiseToPeers(scheduler, PeerStore(database), reads[1])
+                    places = PlanPlaces(venues[0], scheduler, reads[1], PromisesOfPeers(PeerStore(database), ask))
+                    plans = promises, Plans(PlanStore(database), places, clock.now_us)
+                    yield Services(clock, scheduler, health, explaining, *reads, *others, *federation, *plans)
         finally:
             await scheduler.close()
 
 
-def _venues(database: Database, clock: ServerClock) -> tuple[VenueReads, VenueKeeper]:
-    """Return the use cases of venues."""
+def _venues(database: Database, clock: ServerClock) -> tuple[tuple[VenueReads, VenueKeeper], PriceReads]:
+    """Return the use cases of venues, and the prices of single pools."""
     prices, seen = VenuePriceStore(database), ObservationStore(database)
     stores = VenueStores(prices, FeedStore(database), seen, VenueModels(database))
-    return VenueReads(stores, clock.now_us), VenueKeeper(prices, seen, clock.now_us)
+    reads = VenueReads(stores, clock.now_us)
+    return (reads, VenueKeeper(prices, seen, clock.now_us)), PriceReads(prices, reads)
 
 
 def _federation(
-    settings: Settings, peers: PeerStore, scheduler: Scheduler, cache: TableCache, ask: Asker
-) -> tuple[JobBoard, Hosting, PeerKeeper]:
+    settings: Settings, stores: tuple[PeerStore, JobLog], scheduler: Scheduler, cache: TableCache, ask: Asker
+) -> tuple[JobBoard, Hosting, PeerKeeper, PeerStandings]:
     """Return the use cases of jobs: of their users, of peers, and of operators."""
     seconds = settings.hold_s, settings.reclaim_margin_s, settings.peer_answer_s
     terms = AwayTerms(*(round(one * SECOND_US) for one in seconds))
+    peers, past = stores
     keeper = PeerKeeper(peers, ask, allow_private=settings.peer_allow_private)
-    return JobBoard(scheduler, peers, terms), Hosting(scheduler, peers, cache), keeper
+    board, standings = JobBoard(scheduler, peers, past, terms), PeerStandings(scheduler, peers)
+    return board, Hosting(scheduler, peers, cache), keeper, standings
 
 
 def _stream_limits(settings: Settings) -> StreamLimits:
@@ -324,7 +336,12 @@ async def open_worker(
         heads = LogHeads(database, log, pauses)
         states, newest = States(Logs(log, snapshots, heads)), NewestTables(tables)
         with forecast_executor(settings) as executor:
-            async with heads.kept_up(), poster(settings, clock) as post, asker(settings) as ask:
+            async with (
+                heads.kept_up(),
+                poster(settings, clock) as post,
+                asker(settings) as ask,
+                JobKeeper(clouds, states, Locks(database), PeerStore(database), ask, clock.now_us) as job_keeper,
+            ):
                 yield WorkerParts(
                     Forecasts(log, states, tables, runs, Locks(database), _places(settings, executor), clock.now_us),
                     Snapshotting(clouds, states, snapshots, settings.snapshot_every),
@@ -336,7 +353,8 @@ async def open_worker(
                     HealthCheck(database, clouds, log, tables, clock),
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
-                    JobKeeper(clouds, states, Locks(database), PeerStore(database), ask, clock.now_us),
+                    job_keeper,
+                    Breaker(clouds, states, PeerStore(database), clock.now),
                     FeedWatch(FeedStore(database)),
                     VenueRefits(VenuePriceStore(database), VenueModels(database), Locks(database)),
                 )

@@ -21,6 +21,7 @@ from app.platform.settings import Settings
 from app.platform.telemetry.metrics import JOBS
 from app.processes.regular import RegularJobs
 from app.processes.wiring import WorkerParts, open_worker
+from app.venues.rules.warming import warm_up as warm_up_venues
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ _RISK_S = 30
 _LOOK_S = 10
 _ROLLUP_S = 1
 _JOBS_S = 1
+_BREAKER_S = 5
 _FEEDS_S = 30
 _REFIT_S = 60
 _MOST_CALLS = 100
@@ -78,6 +80,7 @@ def regular_jobs(parts: WorkerParts) -> RegularJobs:
     jobs.add(_RISK_S, parts.warnings.assess_risks)
     jobs.add(_LOOK_S, parts.looks.extend_wanted)
     jobs.add(_JOBS_S, parts.job_keeper.keep_jobs, at_once=2)
+    jobs.add(_BREAKER_S, parts.breaker.judge_peers)
     # A long catch-up is no reason for a warning: the next call finds it busy and returns.
     jobs.add(_ROLLUP_S, parts.rollup.catch_up, at_once=2)
     jobs.add(_FEEDS_S, parts.feeds.watch_feeds)
@@ -112,6 +115,7 @@ def _prepare() -> None:
     Thread(target=_tell_of_compiling, args=(done, began), name="compiling", daemon=True).start()
     try:
         warm_up()
+        warm_up_venues()
     finally:
         done.set()
     if (took_s := monotonic() - began) >= _WORTH_TELLING_S:

@@ -1,8 +1,9 @@
 """The line of submissions that wait for one cloud's log.
 
 A long submission, such as a batch of a thousand operations, would keep whoever comes after it waiting for as long as
-it takes. So short and long ones take turns, and a long one goes back to the end when it has had its time. Steps that
-bring their times keep their place, because a cloud's time does not run backwards.
+it takes. So short and long ones take turns, and a long one goes back to the end when it has had its time. One step
+that may start very many instances, a job, is long too. Steps that bring their times keep their place, because a cloud's
+time does not run backwards.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from app.admission.batch import Change
 from app.scheduling.submissions import Submission
 
 MOST_SHORT = 32
-"""A submission with more steps to decide is long."""
+"""A submission with more steps to decide, or with more instances to start in one of them, is long."""
 
 
 class WaitingLine:
@@ -60,4 +62,5 @@ class WaitingLine:
 
 
 def _gives_way(one: Submission) -> bool:
-    return one.left > MOST_SHORT and one.steps[0].at_us is None
+    is_long = one.left > MOST_SHORT or any(len(step.starts) > MOST_SHORT for step in one.steps if type(step) is Change)
+    return is_long and one.steps[0].at_us is None

@@ -10,8 +10,20 @@ from app.platform.http.page_forms import PageQuery, next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.venues.keeping import VenueKeeper
-from app.venues.reads import QuoteQuestion, VenueReads
-from app.venues.wire import ObservationsBody, PoolsQuery, VenueQuotesQuery, pool_answer, quotes_answer, venue_answer
+from app.venues.pricereads import PriceReads
+from app.venues.reads import QuoteQuestion, VenueReads, pool_id
+from app.venues.wire import (
+    ObservationsBody,
+    PoolsQuery,
+    PoolSurvivalQuery,
+    PricesQuery,
+    VenueQuotesQuery,
+    pool_answer,
+    prices_answer,
+    quotes_answer,
+    survival_answer,
+    venue_answer,
+)
 from tenure_client.forms.venues import ObservedAnswer, PoolsAnswer, VenuesAnswer
 
 
@@ -53,6 +65,29 @@ async def list_pools(request: Request) -> Response:
         request.path_params["venue"], query.marker, query.limit, instance_type=query.instance_type, zone=query.zone
     )
     return respond(PoolsAnswer(pools=[pool_answer(pool) for pool in page.items], links=next_link(request, page.marker)))
+
+
+async def read_pool_survival(request: Request) -> Response:
+    """Show how many of a pool's machines live by lifetime, with the evidence, and which bid a lifetime needs.
+
+    Where the price ends machines, under some bids, counted from past starts and by the venue's model if there is one.
+    Where they end for lack of capacity, from what was observed. The curves tell of the past and promise nothing.
+    """
+    query, path = read_query(request, PoolSurvivalQuery), request.path_params
+    found = await reached(request, VenueReads).curves(
+        path["venue"], pool_id(path["pool"]), query.asked_bids(), query.lifetimes_us(), query.at_us
+    )
+    return respond(survival_answer(found))
+
+
+async def list_prices(request: Request) -> Response:
+    """List the prices of one pool from a time on, beginning with the one that holds then.
+
+    A page spans a month at most.
+    """
+    query, venue = read_query(request, PricesQuery), request.path_params["venue"]
+    found = await reached(request, PriceReads).prices(venue, query.words(), query.from_us, query.limit)
+    return respond(prices_answer(found, next_link(request, found.prices.marker, "from")))
 
 
 async def read_venue_quotes(request: Request) -> Response:

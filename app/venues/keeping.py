@@ -8,7 +8,7 @@ from app.domain.errors import TimeAhead, VenueNotFound
 from app.domain.times import time_text
 from app.venues.rules.observed import Sighting
 from app.venues.rules.pricefiles import AHEAD_US
-from app.venues.store.observations import ObservationStore
+from app.venues.store.observations import ObservationStore, VenueGone
 from app.venues.store.prices import VenuePriceStore
 
 
@@ -34,4 +34,7 @@ class VenueKeeper:
         newest_us = max(one.at_us for one in seen)
         if newest_us > self._now_us() + AHEAD_US:
             raise TimeAhead(f"{time_text(newest_us)} is more than five minutes in the future")
-        return await self._observations.add(venue.id, seen)
+        try:
+            return await self._observations.add(venue.id, seen)
+        except VenueGone as error:
+            raise VenueNotFound(f"venue {name!r} was removed") from error

@@ -10,15 +10,16 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from app.domain.errors import HistoryTooShort, PricesStale, VenueNotFound
+from app.domain.errors import HistoryTooShort, PoolNotFound, PricesStale, VenueNotFound
 from app.domain.paging import Page
 from app.domain.times import DAY_US, HOUR_US, time_text
 from app.engine.cluster import Ints
 from app.platform.telemetry.metrics import VENUE_QUOTES
 from app.venues.rules.bounds import FIRST_EFFECT
+from app.venues.rules.curves import CurveQuestion, PoolCurves, crossing_curves, observed_curves
 from app.venues.rules.history import MICRO, PoolName, PriceSteps, VenuePrices, venue_of
 from app.venues.rules.observed import ObservedPools, Sighting, runs_of
-from app.venues.rules.quotes import CONFIDENCE, PoolQuote, capacity_quote, learned_quote, pool_quote
+from app.venues.rules.quotes import CONFIDENCE, PoolQuote, QuoteReason, capacity_quote, learned_quote, pool_quote
 from app.venues.rules.rates import ProviderRate, RevokedBy
 from app.venues.rules.training import TrainedSurvival, priced
 from app.venues.rules.types import MachineType
@@ -36,10 +37,11 @@ _MODEL_HOLDS_US = 20 * DAY_US
 _OBSERVED_US = 365 * DAY_US
 _HISTORIES_KEPT, _ANSWERS_KEPT = 2, 64
 _ALL = 1 << 30
+_LONGEST_ID = 10
 K = TypeVar("K")
 V = TypeVar("V")
 
-__all__ = ["StoredFeed", "StoredModel", "StoredPool", "StoredVenue", "VenueQuotes", "VenueReads"]
+__all__ = ["FoundCurves", "StoredFeed", "StoredModel", "StoredPool", "StoredVenue", "VenueQuotes", "VenueReads"]
 
 
 class QuoteQuestion(NamedTuple):
@@ -67,6 +69,17 @@ class VenueQuotes:
     quotes: Sequence[QuotedPool]
 
 
+class FoundCurves(NamedTuple):
+    """The curves of a venue's pool as of its newest price, or as of the time that was asked for; with its past."""
+
+    venue: StoredVenue
+    pool: StoredPool
+    as_of_us: int
+    design_effect: int
+    curves: PoolCurves
+    steps: PriceSteps | None
+
+
 class _KnownVenue(NamedTuple):
     pools: Sequence[StoredPool]
     prices: VenuePrices
@@ -83,6 +96,8 @@ class VenueHistory(NamedTuple):
     types: Mapping[str, MachineType]
     observed: ObservedPools | None
     """Survival by observation, where machines end for lack of capacity; None where their price ends them."""
+    trained: TrainedSurvival | None
+    """The learned survival, where a price ends machines and a model may speak at this time."""
 
 
 class VenueStores(NamedTuple):
@@ -144,13 +159,45 @@ class VenueReads:
         key = venue.id, venue.version, as_of_us, question
         if key not in self._answers:
             async with self._turn:
-                history = await self._history(venue, as_of_us)
-                trained = _fit_at(await self.model(venue), as_of_us)
-                found = await asyncio.to_thread(_quoted, history, as_of_us, question, trained)
-            _keep(self._answers, key, VenueQuotes(venue, as_of_us, question, FIRST_EFFECT, found), _ANSWERS_KEPT)
+                if key not in self._answers:  # another request of the same may have had its turn
+                    history = await self._history(venue, as_of_us)
+                    trained = _fit_at(await self.model(venue), as_of_us)
+                    found = await asyncio.to_thread(_quoted, history, as_of_us, question, trained)
+                    whole = VenueQuotes(venue, as_of_us, question, FIRST_EFFECT, found)
+                    _keep(self._answers, key, whole, _ANSWERS_KEPT)
         answer = self._answers[key]
         VENUE_QUOTES.labels(name).inc(len(answer.quotes))
         return answer
+
+    async def curves(
+        self, name: str, pool_id: int, bids: Sequence[float], lifetimes_us: Sequence[int], at_us: int | None = None
+    ) -> FoundCurves:
+        """Return the curves of a pool at a time, by default now; without bids those of the usual ones.
+
+        Raises VenueNotFound, PoolNotFound, and where prices end machines HistoryTooShort, PricesStale.
+        """
+        venue = await self.show(name)
+        pool = await self.pool(venue, pool_id)
+        at_us = self._now_us() if at_us is None else at_us
+        question = CurveQuestion(bids, lifetimes_us, FIRST_EFFECT)
+        if venue.revoked_by is RevokedBy.CAPACITY:
+            seen, rates = await self._seen(venue, [pool], at_us)
+            curves = await asyncio.to_thread(_curves_of_capacity, pool, seen, rates, at_us, question)
+            return FoundCurves(venue, pool, at_us, FIRST_EFFECT, curves, None)
+        as_of_us = await self._as_of_us(venue, at_us)
+        async with self._turn:
+            known = await self._history(venue, as_of_us)
+        trained = _fit_at(await self.model(venue), as_of_us)
+        steps = known.prices.pools.get(pool.name)
+        curves = await asyncio.to_thread(_curves, pool, steps, as_of_us, question, trained)
+        return FoundCurves(venue, pool, as_of_us, FIRST_EFFECT, curves, steps)
+
+    async def pool(self, venue: StoredVenue, pool_id: int) -> StoredPool:
+        """Return a pool of a venue. Raises PoolNotFound."""
+        found = await self._store.pools(venue.id, pool_id - 1, 1)
+        if not found or found[0].id != pool_id:
+            raise PoolNotFound(f"venue {venue.name!r} has no pool {pool_id}")
+        return found[0]
 
     async def history(self, name: str, at_us: int) -> VenueHistory:
         """Return what is known of a venue at a time. Raises VenueNotFound, HistoryTooShort without any price."""
@@ -158,25 +205,27 @@ class VenueReads:
         as_of_us, types = await self._newest_us(venue, at_us), await self._store.types(venue.id)
         async with self._turn:
             known = await self._history(venue, as_of_us)
-        observed = None
-        if venue.revoked_by is RevokedBy.CAPACITY:
+        observed, trained = None, None
+        if venue.revoked_by is RevokedBy.PRICE:
+            trained = _fit_at(await self.model(venue), as_of_us)
+        else:
             seen, rates = await self._seen(venue, known.pools, at_us)
             observed = await asyncio.to_thread(_observed_pools, seen, rates, at_us)
         is_stale = at_us - as_of_us > MOST_AGE_US
-        return VenueHistory(venue, as_of_us, is_stale, known.pools, known.prices, types, observed)
+        return VenueHistory(venue, as_of_us, is_stale, known.pools, known.prices, types, observed, trained)
+
+    async def observed(self, venue: StoredVenue, at_us: int) -> ObservedPools:
+        """Return what is known of survival where machines end for lack of capacity."""
+        seen, rates = await self._seen(venue, await self._store.pools(venue.id, 0, _ALL), at_us)
+        return await asyncio.to_thread(_observed_pools, seen, rates, at_us)
 
     async def _seen(
         self, venue: StoredVenue, pools: Sequence[StoredPool], at_us: int
     ) -> tuple[Sequence[Sighting], Mapping[PoolName, ProviderRate]]:
         """Return what was observed of machines by a time, and what providers told of them."""
         seen = await self._stores.observations.seen(venue.id, at_us - _OBSERVED_US, at_us)
-        providers = {pool.name.provider for pool in pools}
-        rates = {
-            name: rate
-            for provider in sorted(providers)
-            for name, rate in (await self._stores.observations.rates(venue.id, provider)).items()
-        }
-        return seen, rates
+        providers = sorted({pool.name.provider for pool in pools})
+        return seen, await self._stores.observations.rates(venue.id, providers)
 
     async def _observed(self, venue: StoredVenue, question: QuoteQuestion, at_us: int) -> VenueQuotes:
         """Return quotes from what was observed of machines by a time, and what providers told of them."""
@@ -214,6 +263,13 @@ class VenueReads:
             prices = await asyncio.to_thread(lambda: venue_of(rows_until(days, pools, as_of_us), gaps))
             _keep(self._histories, key, _KnownVenue(pools, prices), _HISTORIES_KEPT)
         return self._histories[key]
+
+
+def pool_id(text: str) -> int:
+    """Return the id of a pool as a path has it. Raises PoolNotFound."""
+    if not (text.isascii() and text.isdecimal() and len(text) < _LONGEST_ID):
+        raise PoolNotFound(f"there is no pool {text!r}")
+    return int(text)
 
 
 def rows_until(
@@ -266,6 +322,29 @@ def _quote(
         if found := learned_quote(pools, as_of_us, *question, FIRST_EFFECT, trained):
             return found
     return pool_quote(steps, as_of_us, WINDOW_US, *question, FIRST_EFFECT)
+
+
+def _curves(
+    pool: StoredPool,
+    steps: PriceSteps | None,
+    as_of_us: int,
+    question: CurveQuestion,
+    trained: TrainedSurvival | None,
+) -> PoolCurves:
+    if steps is None:
+        return PoolCurves(None, question.lifetimes_us, why_not=QuoteReason.PRICE_UNKNOWN)
+    return crossing_curves(priced([steps], [pool.on_demand], WINDOW_US), pool.on_demand, as_of_us, question, trained)
+
+
+def _curves_of_capacity(
+    pool: StoredPool,
+    seen: Sequence[Sighting],
+    rates: Mapping[PoolName, ProviderRate],
+    at_us: int,
+    question: CurveQuestion,
+) -> PoolCurves:
+    price = None if pool.micro is None else pool.micro / MICRO
+    return observed_curves(_observed_pools(seen, rates, at_us), pool.name, price, question)
 
 
 def _quoted_by_capacity(

@@ -291,7 +291,7 @@ def _writer_of(field: str) -> Callable[[Cells, Any], None]:
 
 
 _COLUMN_OF = {"level": "reason", "probability": "risk", "cores": "owner_cores", "share": "owner_share"} | {
-    "word": "end",
+    **dict.fromkeys(("word", "why"), "end"),
     "eviction_probability": "probability",
 }
 _UNWRITTEN = {"at_us", "victims", "afterwards"}

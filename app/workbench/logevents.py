@@ -184,6 +184,7 @@ _COLUMN_OF = {
     "cores": "owner_cores",
     "share": "owner_share",
     "word": "end",
+    "why": "end",
     "eviction_probability": "probability",
 }
 _READ: dict[str, Reader] = {

@@ -24,10 +24,17 @@ from app.domain.events import (
     FlavorAdded,
     InstanceEvicted,
     InstanceStarted,
+    JobAdmitted,
+    JobAwarded,
+    JobDeclined,
+    JobOffered,
+    JobRequested,
     NodeAdded,
     Recorded,
+    RoomHeld,
 )
 from app.domain.events.formats import LOG_FORMAT
+from app.domain.jobs import Federate
 from app.domain.times import HOUR_US, SECOND_US
 from app.domain.values import (
     Basis,
@@ -53,7 +60,9 @@ def service(database_url: str) -> Iterator[Service]:
         furnish(service.client)
         sell(service)
         cluster(service.client)
+        federate(service.client)
         anyio.run(give_notice, database_url)
+        anyio.run(share, database_url)
         service.roll_up()
         yield service
 
@@ -145,12 +154,48 @@ def noticed() -> list[Event]:
     ]
 
 
-async def give_notice(url: str) -> None:
+def federated() -> list[Event]:
+    """The log of a cloud one of whose jobs was refused by one peer and runs at another; a job of a peer runs here."""
+    policy = Policy(Guarantee.NONE, clock=Clock.EXTERNAL)
+    asked: dict[str, Any] = {"flavor": "c1", "count": 1, "lifetime_us": HOUR_US}
+    offers: dict[str, Any] = {"peers": ("east", "west"), "attempts": 2, "answer_us": 5 * SECOND_US}
+    leased: dict[str, Any] = {"hold_us": 30 * SECOND_US, "margin_us": 60 * SECOND_US}
+    foreign: dict[str, Any] = {"peer": "west", "job": "theirs", "attempt": 1}
+    held: dict[str, Any] = {"until_us": 60 * SECOND_US, "ends_us": 2 * HOUR_US, "instance_id": "west.theirs.1.held"}
+    spot: dict[str, Any] = {"market": Market.SPOT, "flavor": "c1", "node": "n", "lifetime_us": HOUR_US, "owner": "west"}
+    away: dict[str, Any] = {"job": "away", "attempt": 2}
+    return [
+        CloudCreated(at_us=0, policy=policy),
+        NodeAdded(at_us=0, node="n", capacity=Resources(40)),
+        FlavorAdded(at_us=0, flavor="c1", demand=Resources(1)),
+        JobRequested(at_us=SECOND_US, job="home", **asked),
+        JobAdmitted(at_us=SECOND_US, job="home", count=1),
+        InstanceStarted(at_us=SECOND_US, instance_id="home.1", market=Market.ON_DEMAND, flavor="c1", node="n"),
+        JobRequested(at_us=10 * SECOND_US, job="away", **asked, **offers, **leased, federate=Federate.ONLY),
+        JobOffered(at_us=10 * SECOND_US, job="away", attempt=1, peer="east"),
+        JobDeclined(at_us=12 * SECOND_US, job="away", attempt=1, reason="refused", why="quota_exceeded"),
+        JobOffered(at_us=12 * SECOND_US, **away, peer="west"),
+        JobAwarded(at_us=15 * SECOND_US, **away, reclaim_us=2 * HOUR_US, eviction_probability=0.05),
+        RoomHeld(at_us=30 * SECOND_US, **foreign, **held, flavor="c1", count=1, lifetime_us=HOUR_US),
+        InstanceStarted(at_us=30 * SECOND_US, instance_id="west.theirs.1.held", **spot, basis=Basis(39)),
+    ]
+
+
+async def share(url: str) -> None:
     """Write the log of such a cloud."""
+    await write(url, "shared", federated())
+
+
+async def give_notice(url: str) -> None:
+    """Write the log of a cloud with notices."""
+    await write(url, "noticed", noticed())
+
+
+async def write(url: str, name: str, events: list[Event]) -> None:
     database = Database(url)
     database.newer.log_format = LOG_FORMAT
-    recorded = [Recorded(seq, event) for seq, event in enumerate(noticed(), 1)]
-    cloud_id = await Clouds(database).create("noticed", recorded[0])
+    recorded = [Recorded(seq, event) for seq, event in enumerate(events, 1)]
+    cloud_id = await Clouds(database).create(name, recorded[0])
     await EventLog(database).append(cloud_id, recorded[1:])
     await database.close()
 
@@ -290,7 +335,7 @@ def test_the_history_is_drawn_and_told(page: Page, service: Service) -> None:
     expect(page.get_by_role("link", name="week")).to_have_attribute("aria-current", "true")
 
 
-@pytest.mark.parametrize("place", ["promise", "quotes", "curves", "owners", "epochs"])
+@pytest.mark.parametrize("place", ["promise", "quotes", "curves", "owners", "epochs", "jobs"])
 def test_pages_of_a_cloud_without_a_past(page: Page, service: Service, place: str) -> None:
     page.goto(f"{service.url}/ui/clouds/empty/{place}")
     expect(page.locator(".empty").first).to_be_visible()
@@ -300,11 +345,11 @@ def test_pages_of_a_cloud_without_a_past(page: Page, service: Service, place: st
 PLACES = ["", "/promise", "/quotes", "/curves", "/decisions", "/owners", "/epochs", "/instances/unwelcome"]
 OTHER_PLACES = [
     "north/instances/victim", "empty/promise", "empty/curves", "calm", "noticed", "noticed/instances/s3",
-    "noticed/instances/peak",
+    "noticed/instances/peak", "shared/jobs", "shared/jobs/away", "shared/jobs/home", "empty/jobs",
 ]  # fmt: skip
 
 
-WHOLE_PLACES = ["/ui/venues", "/ui/clusters", "/ui/clusters/lab"]
+WHOLE_PLACES = ["/ui/venues", "/ui/clusters", "/ui/clusters/lab", "/ui/federation"]
 """Pages of no cloud."""
 
 
@@ -322,6 +367,45 @@ def test_a_cluster_is_seen_and_renews_itself(page: Page, service: Service) -> No
     expect(page.locator("[data-pulse=live], [data-pulse=fresh]")).to_be_attached()
     told(service.client, ("job_ended", {"job": "1", "state": "completed"}))
     expect(row).to_contain_text("completed", timeout=10_000)
+
+
+def federate(client: httpx2.Client) -> None:
+    """Three peers, of which one is paused, and one has had nothing to do with us."""
+    for name in ("east", "new", "west"):
+        post(client, "/v1/peers", {"name": name, "url": f"https://{name}.example", "cloud": name, "token": "t"})
+    assert client.post("/v1/peers/east/pause").is_success
+
+
+def test_why_each_peer_refused_a_job_and_where_it_runs(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui/clouds/shared")
+    page.get_by_role("link", name="Jobs", exact=True).click()
+    rows = page.get_by_role("region", name="List of jobs").get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("awarded")
+    expect(rows.nth(2)).to_contain_text("here")
+    page.get_by_role("link", name="away", exact=True).click()
+    tries = page.get_by_role("region", name="List of attempts").get_by_role("row")
+    expect(tries.nth(1)).to_contain_text("quota exceeded")
+    expect(tries.nth(2)).to_contain_text("under way")
+    expect(
+        page.get_by_role("img", name="Attempt 1 at east: offered 1970-01-01 00:00:10, never awarded")
+    ).to_be_visible()
+    expect(page.get_by_role("img", name="Attempt 2 at west")).to_be_visible()
+    expect(page.get_by_role("link", name="Jobs", exact=True)).to_have_attribute("aria-current", "page")
+
+
+def test_what_peers_promised_and_what_happened(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui")
+    page.get_by_role("link", name="Federation", exact=True).click()
+    peers = page.get_by_role("region", name="List of peers").get_by_role("row")
+    expect(peers.nth(1)).to_contain_text("paused by an operator")
+    expect(peers.nth(3)).to_contain_text("in use")
+    refused = page.get_by_role("region", name="Our jobs at east").get_by_role("row").nth(1)
+    expect(refused).to_contain_text("quota exceeded 1")
+    awarded = page.get_by_role("region", name="Our jobs at west").get_by_role("row").nth(1)
+    expect(awarded).to_contain_text("5 %")
+    here = page.get_by_role("region", name="Jobs of west here").get_by_role("row").nth(1)
+    expect(here).to_contain_text("1 of 4")
+    expect(page.locator("main")).to_contain_text("Nothing offered yet")
 
 
 def told(client: httpx2.Client, *events: tuple[str, dict[str, object]]) -> None:

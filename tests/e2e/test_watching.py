@@ -121,6 +121,7 @@ def test_every_metric_that_rules_and_dashboard_read_is_told(processes: list[Proc
         (processes[0], "/metrics"),
         (processes[0], "/metrics/clouds"),
         (processes[0], "/metrics/clusters"),
+        (processes[0], "/metrics/peers"),
         (processes[2], "/metrics"),
     ):
         text = httpx2.get(f"{process.url}{path}", headers=HEADERS, timeout=WAIT_S).text

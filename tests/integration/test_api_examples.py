@@ -27,13 +27,15 @@ STORY = [
     "list_runs", "show_run", "list_tables", "show_newest_table", "show_table", "read_quotes", "read_curves",
     "read_reliability", "read_sla", "read_utilisation", "list_events", "stream_events", "list_decisions",
     "drain_node", "open_node", "remove_node",
-    "add_peer", "list_peers", "show_peer", "change_peer", "test_peer", "pause_peer", "resume_peer",
-    "offer_job", "award_job", "show_offer", "withdraw_offer", "remove_peer",
+    "add_peer", "list_peers", "show_peer", "change_peer", "test_peer", "pause_peer", "resume_peer", "read_standing",
+    "promise_peer", "offer_job", "award_job", "show_offer", "withdraw_offer",
+    "read_peer_reliability", "remove_peer",
     "submit_job", "list_jobs", "show_job", "list_attempts", "cancel_job",
-    "read_process_metrics", "read_cloud_metrics",
+    "read_process_metrics", "read_cloud_metrics", "read_peer_metrics",
     "create_webhook", "list_webhooks", "show_webhook", "pause_webhook", "test_webhook", "list_dead_letters",
     "replay_dead_letters", "resume_webhook", "delete_webhook",
-    "list_venues", "show_venue", "list_pools", "observe_machines", "read_venue_quotes", "read_venue_reliability",
+    "list_venues", "show_venue", "list_pools", "read_pool_survival", "observe_machines", "list_prices",
+    "read_venue_quotes", "advise_venue_checkpoint", "read_venue_reliability",
     "make_plan", "list_plans", "show_plan", "read_next_move", "tell_outcome", "remove_venue",
     "put_cluster", "list_clusters", "show_cluster", "report_cluster_events", "list_cluster_events",
     "list_cluster_nodes", "list_cluster_jobs", "list_cluster_checkpoints",
@@ -41,7 +43,7 @@ STORY = [
     "create_token", "list_tokens", "show_token", "revoke_token",
 ]  # fmt: skip
 """The documented operations in an order in which each finds what its example names."""
-OF_PEERS = {"offer_job", "award_job", "show_offer", "withdraw_offer"}
+OF_PEERS = {"promise_peer", "offer_job", "award_job", "show_offer", "withdraw_offer"}
 """Operations that the role `peer` alone may use."""
 
 
@@ -68,7 +70,7 @@ def answers(service: Service, document: dict[str, Any]) -> dict[str, httpx2.Resp
             compile_the_planner()
         if name == "quote_extension":
             run_spot(service.client, "i-spot")
-        if name == "offer_job":
+        if name == "promise_peer":
             body = {"name": "north-b", "role": "peer"}
             token = service.client.post("/v1/tokens", json=body).json()["token"]
         headers = {"X-Auth-Token": token} if name in OF_PEERS else {}

@@ -188,7 +188,9 @@ def test_labels_are_few_and_never_name_an_instance_or_a_caller(service: Service,
     service.client.get("/nothing/here")
     service.client.get("/ui/sign-in")
     operations = {operation.name for operation in ENDPOINTS} | {"page", "other"}
-    for samples in (scrape(service.client, path) for path in ("/metrics", "/metrics/clouds", "/metrics/clusters")):
+    for samples in (
+        scrape(service.client, path) for path in ("/metrics", "/metrics/clouds", "/metrics/clusters", "/metrics/peers")
+    ):
         for _, labels in samples:
             found = dict(labels)
             assert found.get("operation", "other") in operations
@@ -198,10 +200,11 @@ def test_labels_are_few_and_never_name_an_instance_or_a_caller(service: Service,
                 "kind", "what", "version", "le", "generation", "implementation", "major", "minor", "patchlevel",
                 "venue",
                 "cluster", "pool", "state", "why", "result",
+                "peer", "wish", "word", "end", "by",
             }  # fmt: skip
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/metrics/clouds", "/metrics/clusters"])
+@pytest.mark.parametrize("path", ["/metrics", "/metrics/clouds", "/metrics/clusters", "/metrics/peers"])
 def test_metrics_need_a_token_unless_they_are_open(service: Service, database_url: str, path: str) -> None:
     assert httpx2.get(f"{service.url}{path}").status_code == 401
     with running_service(database_url, metrics_access="open") as open_service:
@@ -209,7 +212,7 @@ def test_metrics_need_a_token_unless_they_are_open(service: Service, database_ur
         assert httpx2.get(f"{open_service.url}/v1/clouds").status_code == 401
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/metrics/clouds", "/metrics/clusters"])
+@pytest.mark.parametrize("path", ["/metrics", "/metrics/clouds", "/metrics/clusters", "/metrics/peers"])
 def test_openmetrics_for_who_asks_for_it(client: httpx2.Client, scrapes, path: str) -> None:
     answer = client.get(path, headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")

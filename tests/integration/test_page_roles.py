@@ -23,6 +23,7 @@ READERS = {"reader": True, "member": True, "service": True, "admin": True, "peer
 
 PAGES = sorted(route.path for route in _routes() if isinstance(route, Route) and route.path not in PUBLIC)
 OF_A_CLOUD = [path for path in PAGES if "{cloud}" in path]
+OF_NO_CLOUD = ("/ui/venues", "/ui/plans", "/ui/clusters", "/ui/federation", "/ui/peers")
 OWN, OTHER, NONE = "own", "other", "none"
 
 
@@ -51,7 +52,10 @@ def see(anyone: httpx2.Client, path: str, token: str | None, cloud: str) -> http
         .replace("{path:path}", "nowhere")
         .replace("{instance}", "none")
         .replace("{venue}", "none")
+        .replace("{pool}", "1")
+        .replace("{peer}", "none")
         .replace("{cluster}", "none")
+        .replace("{job}", "none")
         .replace("{plan}", "none")
     )
     headers = {"Cookie": f"{COOKIE}={token}"} if token else {}
@@ -73,7 +77,7 @@ def test_the_service_answers_nothing_else(service: Service) -> None:
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_are_for_readers(anyone, tokens, path, role, cloud) -> None:
     answer = see(anyone, path, tokens[role, cloud], OWN)
-    if READERS[role] and not (cloud and path.startswith(("/ui/venues", "/ui/plans", "/ui/clusters"))):  # of no cloud
+    if READERS[role] and not (cloud and path.startswith(OF_NO_CLOUD)):
         assert answer.status_code in ({404} if "none" in answer.url.path or "nowhere" in answer.url.path else {200})
     else:
         assert answer.status_code == 403

@@ -110,6 +110,19 @@ def test_several_workers_fit_once_and_quotes_come_from_the_model(service: Servic
     assert len(sql(service, "SELECT id FROM venue_refit")) == 1, "nothing is due for ten days"
 
 
+def test_a_plan_rests_on_the_model_where_the_venue_has_one(service: Service, fitted: str) -> None:
+    job = {"id": "render", "work_s": 7200, "deadline": rfc3339(END_US + 5 * HOUR_US)}
+    asked = {"id": "learned", "jobs": [job], "venues": [fitted], "at": rfc3339(END_US), "probability": 0.9}
+    answer = service.client.post("/v1/plans", json=asked)
+    assert answer.is_success, answer.text
+    ways = answer.json()["jobs"][0]["ways"]
+    assert ways
+    for way in ways:
+        assert way["source"] == "learned"
+        assert 0.9 <= way["survival"] <= 1.0
+        assert way["at_least"] <= way["survival"]
+
+
 def test_the_same_prices_in_any_order_make_the_same_model(service: Service, fitted: str) -> None:
     text = lines()
     put(service, "again", text[::-1])

@@ -185,6 +185,20 @@ def test_a_gap_that_is_told_censors(service: Service) -> None:
     assert [one["windows"] for one in told] != [one["windows"] for one in plain]
 
 
+def test_56_hours_without_prices_censor_what_runs_into_them_and_are_stale_inside(service: Service) -> None:
+    gap = SilentStretch(BEGIN_US + 3 * DAY_US, BEGIN_US + 3 * DAY_US + 56 * HOUR_US)
+    put(service, "steady", lines("a"))
+    known = [one for one in lines("a") if not gap.from_us < from_rfc3339(one.split(",")[5]) < gap.to_us]
+    put(service, "broken-off", known)
+    whole, gapped = (quotes(service.client, name)["quotes"][0] for name in ("steady", "broken-off"))
+    [steps] = rows_of(known).venue().pools.values()
+    expected = pool_quote(steps, END_US, 60 * DAY_US, 2 * HOUR_US, 0.95, 8)
+    assert (gapped["survival"], gapped["windows"]) == (expected.survival, expected.windows)
+    assert whole["windows"] - gapped["windows"] >= 56 // 2 - 1, "no window reaches into what nobody knows"
+    path, inside = "/v1/venues/broken-off/quotes", rfc3339(gap.from_us + 30 * HOUR_US)
+    check(service.client.get(path, params={"lifetime_s": 7200, "at": inside}), errors.PricesStale)
+
+
 def test_old_short_and_missing_prices_are_said(service: Service) -> None:
     put(service, "young", lines("a", 10) + lines("b", 1)[:20])
     client = service.client
@@ -232,6 +246,92 @@ def test_members_may_not_read_venues_and_tokens_of_one_cloud_neither(service: Se
             assert answer.status_code == status, path
         page = httpx2.get(f"{service.url}/ui/venues", headers={"Cookie": f"tenure_token={token}"})
         assert page.status_code == status
+
+
+def survival(client: httpx2.Client, name: str, pool: int, **query: Any) -> dict[str, Any]:
+    answer = client.get(f"/v1/venues/{name}/pools/{pool}/survival", params={"at": rfc3339(END_US), **query})
+    assert answer.is_success, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_survival_of_a_pool_agrees_with_its_quote_and_carries_its_evidence(service: Service) -> None:
+    put(service, "curves", lines("ab"))
+    pool = service.client.get("/v1/venues/curves/pools").json()["pools"][0]
+    [quoted] = quotes(service.client, "curves", zone=pool["zone"], probability=0.9)["quotes"]
+    found = survival(service.client, "curves", pool["id"], bid=f"{quoted['bid']:.6f},0.9", lifetime_s=7200)
+    assert (found["confidence"], found["design_effect"], found["window_s"]) == (0.95, 8, 60 * 86400)
+    assert found["pool"] == pool
+    first, high = found["curves"]
+    [point] = first["points"]
+    assert (first["source"], point["lifetime_s"]) == ("price_crossing", 7200)
+    assert [point[word] for word in ("survival", "at_least", "windows")] == [
+        quoted[word] for word in ("survival", "at_least", "windows")
+    ]
+    assert (high["bid"], high["points"][0]["survival"]) == (0.9, 1.0)
+    assert high["points"][0]["at_least"] < 1.0
+    assert {one["probability"]: one["points"][0]["bid"] for one in found["least_bids"]}[0.9] == quoted["bid"]
+    whole = survival(service.client, "curves", pool["id"])
+    assert [curve["bid"] for curve in whole["curves"]] == sorted({quoted["price"], 2 * quoted["price"], 0.21})
+    assert len(whole["curves"][0]["points"]) == 17
+    with TenureClient(service.url, str(service.client.headers["X-Auth-Token"])) as client:
+        told = client.pool_survival("curves", pool["id"], bids=[quoted["bid"], 0.9], lifetime_s=7200, at=END_AT)
+    assert json_of(told) == found
+
+
+def test_pools_that_are_not_there_and_wrong_bids_are_refused(service: Service) -> None:
+    put(service, "refusing", lines("a"))
+    put(service, "foreign", lines("b"))
+    client = service.client
+    own, foreign = (client.get(f"/v1/venues/{one}/pools").json()["pools"][0]["id"] for one in ("refusing", "foreign"))
+    path = f"/v1/venues/refusing/pools/{own}/survival"
+    for pool in (foreign, 0, 999_999_999, "x", "-1", "1.0", "9" * 40, "\u0661"):
+        check(client.get(f"/v1/venues/refusing/pools/{pool}/survival"), errors.PoolNotFound)
+    check(client.get(f"/v1/venues/nowhere/pools/{own}/survival"), errors.VenueNotFound)
+    check(client.get(path), errors.PricesStale)
+    check(client.get(path, params={"at": "2014-01-01T00:00:00Z"}), errors.HistoryTooShort)
+    for query in ({"bid": "x"}, {"bid": "-1"}, {"bid": "1,2,3,4,5"}, {"bid": "1e9"}, {"bid": "nan"}, {"lifetime_s": 0}):
+        assert client.get(path, params=query).status_code == 400, query
+    early = survival(client, "refusing", own, at=rfc3339(BEGIN_US + 6 * HOUR_US))
+    assert (early["why_not"], early["curves"]) == ("history_too_short", [])
+
+
+def test_survival_where_capacity_ends_machines_is_what_was_observed(service: Service) -> None:
+    put(service, "scarce", lines("a", 2), revoked_by=RevokedBy.CAPACITY)
+    [pool] = service.client.get("/v1/venues/scarce/pools").json()["pools"]
+    none = survival(service.client, "scarce", pool["id"])
+    assert (none["why_not"], none["curves"], none["least_bids"]) == ("no_evidence", [], [])
+    words = {word: pool[word] for word in PoolName._fields}
+    seen = [
+        words | {"id": f"i{at}", "at": rfc3339(BEGIN_US + (at + age) * HOUR_US), "kind": kind}
+        for at in range(12)
+        for age, kind in ((0, "started"), (at + 1, "revoked"))
+    ]
+    assert service.client.post("/v1/venues/scarce/observations", json={"observations": seen}).is_success
+    found = survival(service.client, "scarce", pool["id"])
+    [curve] = found["curves"]
+    assert (curve["bid"], curve["source"], found["price"]) == (None, "observed", pool["price"])
+    shares = [point["survival"] for point in curve["points"]]
+    assert shares == sorted(shares, reverse=True)
+    quoted = service.client.get(
+        "/v1/venues/scarce/quotes", params={"lifetime_s": 7200, "at": rfc3339(END_US), "probability": 0.5}
+    ).json()["quotes"]
+    at_two = next(point for point in curve["points"] if point["lifetime_s"] == 7200)
+    assert (at_two["survival"], at_two["windows"]) == (quoted[0]["survival"], quoted[0]["windows"])
+
+
+def test_the_page_of_a_pool_draws_it_and_tells_what_was_written_wrong(service: Service) -> None:
+    put(service, "drawn", lines("ab"))
+    pool = service.client.get("/v1/venues/drawn/pools").json()["pools"][0]
+    headers = {"Cookie": f"tenure_token={service.client.headers['X-Auth-Token']}"}
+    path = f"{service.url}/ui/venues/drawn/pools/{pool['id']}"
+    page = httpx2.get(path, headers=headers).text
+    assert page.count("data-chart=") == 3
+    assert f"/ui/venues/drawn/pools/{pool['id']}" in httpx2.get(f"{service.url}/ui/venues/drawn", headers=headers).text
+    assert "bid 0.07" in httpx2.get(path, headers=headers, params={"bids": "0.07, 0.5"}).text
+    for wrong in ("x", "1;2;3;4;5", "-3", "1e400"):
+        assert 'role="alert"' in httpx2.get(path, headers=headers, params={"bids": wrong}).text, wrong
+    assert httpx2.get(f"{service.url}/ui/venues/drawn/pools/999999", headers=headers).status_code == 404
 
 
 def test_pages_show_venues_and_their_bids(service: Service) -> None:

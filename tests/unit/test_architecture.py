@@ -71,7 +71,7 @@ CAPABILITIES: dict[str, set[str]] = {
     "venues": set(),
     "federation": {"scheduling", "forecasts"},
     "clusters": {"venues", "scheduling", "forecasts"},
-    "planning": {"venues", "scheduling", "forecasts"},
+    "planning": {"venues", "federation", "scheduling", "forecasts"},
     "observing": {"scheduling", "forecasts", "utilisation", "following", "notices", "explaining"},
 }
 """The capabilities, each with those that it may use: the arrows. There are no circles."""

@@ -18,6 +18,7 @@ from app.domain.jobs import AwayEnd, Federate, OnPreempted, Word
 from app.domain.values import DecisionOutcome, InstanceStatus, Policy, RunCause
 from app.engine.jobs.originside import AwayState
 from app.explaining.rules.explanations import PromiseStatus
+from app.federation.rules.promises import Unpromised
 from app.following.wire.webhooks import WebhookStatus
 from app.forecasts.rules import RunStatus
 from app.identity.service import TokenStatus
@@ -59,6 +60,7 @@ ARGUMENTS: dict[str, Any] = {
     "cost": 1.5, "ended_at": datetime(2026, 1, 2, tzinfo=UTC), "lost": 1, "on_demand": True,
     "cluster": "lab", "pools": [{"name": "spot", "cloud": "north", "flavor": "small"}], "max_nodes": 4, "stage": "busy",
     "events": [], "loop_s": 0.1, "orphan_count": 0,
+    "pool": 1, "bids": [0.05, 0.21],
     "venue": "aws-east", "instance_type": "c3.xlarge", "zone": "us-east-1a", "probability": 0.95,
     "observations": [MachineSeen("a", "r", "z", "t", "p", "i", datetime(2026, 1, 1, tzinfo=UTC), "started")],
 }  # fmt: skip
@@ -151,7 +153,14 @@ WORDS = {
     words.SurvivalSourceWord: SurvivalSource,
     words.PlannedRunWord: ["spot", "on_demand", "not_at_all"],
     words.ChoiceMethodWord: ChoiceMethod,
-    words.LeftOutWord: ["type_unknown", "price_unknown", "history_too_short", "no_evidence", "too_many"],
+    words.LeftOutWord: [
+        "type_unknown",
+        "price_unknown",
+        "history_too_short",
+        "no_evidence",
+        "too_many",
+        *Unpromised,
+    ],
     words.JobMoveWord: [kind.name.lower() for kind in JobMoveKind],
     words.RevokedByWord: RevokedBy,
     words.QuoteSourceWord: QuoteSource,

@@ -36,7 +36,7 @@ def test_the_least_file_has_defaults_for_all_else() -> None:
         (LEAST + 'max_nodes = "two"\n', "pools.max_nodes 'two' is no number"),
         (LEAST + "max_nodes = true\n", "pools.max_nodes True is no number"),
         (LEAST + "eviction_probability = 1.0\n", "between 0 and 1"),
-        (LEAST + 'market = "bid"\n', "neither spot nor on_demand"),
+        (LEAST + 'market = "bid"\n', "needs a zone"),
         (LEAST + 'market = "on_demand"\neviction_probability = 0.1\n', "eviction_probability is for spot"),
         (LEAST + "min_lease_s = 59\n", "min_lease_s is for spot, and from 60 to lifetime_s"),
         (LEAST + "min_lease_s = 3601\n", "min_lease_s is for spot, and from 60 to lifetime_s"),

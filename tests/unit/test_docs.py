@@ -15,6 +15,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from app.cli import app
 from app.clusters.metrics import ClusterCollector
 from app.domain.events.registry import KINDS, URGENT
+from app.federation.metrics import PeerCollector
 from app.identity.service import AdminOrigin, AdminToken
 from app.importing.errors import ImportRefused
 from app.importing.rules.pastrules import RULES
@@ -85,13 +86,13 @@ def test_settings_table_is_complete() -> None:
 
 
 def test_metrics_table_is_complete() -> None:
-    """In the order of the code: first the process's, then the clouds', then the clusters'."""
+    """In the order of the code: first the process's, then the clouds', the clusters' and the peers'."""
     own = [metric for metric in vars(metrics).values() if isinstance(metric, MetricWrapperBase)]
     rows = [metric_row(metric._name, metric._type, metric._labelnames, metric._documentation) for metric in own]
     for family in FAMILIES:
         metric = family.of([])
         rows.append(metric_row(metric.name, metric.type, ("cloud", *family.labels), family.what))
-    told = ClusterCollector([]).collect()
+    told = [*ClusterCollector([]).collect(), *PeerCollector([]).collect()]
     rows += [metric_row(metric.name, metric.type, metric._labelnames, metric.documentation) for metric in told]
     assert [line for line in page("operations.md").splitlines() if line.startswith("| `tenure_")] == rows
 

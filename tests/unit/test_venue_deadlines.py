@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from app.venues.rules.policy import FIXED, NOWHERE, DeadlinePace, DeadlineState,
 from app.workbench.venues import deadlines
 from app.workbench.venues.availability import Availability, read_availability
 from app.workbench.venues.deadlines import backtest_deadlines, mean_rest, run_job, survival_ranking
+from app.workbench.venues.ratedeadlines import RatedTerms, bands_of, rated_policy, rated_run
 
 RECORDS = Path(__file__).parents[3] / "shared/traces/spot-availability"
 STEP = (0.05, 0.1)
@@ -96,6 +98,22 @@ def test_records_are_read_or_refused(tmp_path: Path) -> None:
             read_availability(tmp_path)
 
 
+def test_a_plan_by_bands_alone_goes_on_in_another_zone_and_keeps_its_deadline() -> None:
+    """Two zones in turn for an hour each, the third never: a job of 3 h loses its machine three times or goes over."""
+    rows = [[at // 20 % 2 == zone for at in range(400)] for zone in (0, 1)]
+    made = replace(records([*rows, [False] * 400]), zones=("us-east-1a_x", "us-east-1b_x", "us-west-2a_x"))
+    assert dict(bands_of(made)) == {"us-east-1": 4, "us-west-2": 0}
+    terms = RatedTerms((3.0, 1.5), 3.06, 0.1)
+    policy, zones = rated_policy(made, terms)
+    assert zones == [2, 0, 1], "the region whose band is the best comes first"
+    end = rated_run(made, 200, terms, policy, zones)
+    assert (end.launches, end.fixed_h) == (4, 0.0)
+    assert end.spot_h == pytest.approx(3.4)
+    late = rated_run(records([[False] * 400] * 3), 200, terms, policy, zones)
+    assert (late.launches, late.spot_h, late.left_h) == (1, 0.0, pytest.approx(0.0, abs=1e-6))
+    assert late.fixed_h == pytest.approx(3.1)
+
+
 @pytest.mark.skipif(not RECORDS.is_dir(), reason=f"the records of availability are not in {RECORDS}")
 def test_the_bars_are_kept_on_recorded_availability(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadlines, "CASES", ((12.0, 1.25), (12.0, 1.5)))
@@ -105,6 +123,7 @@ def test_the_bars_are_kept_on_recorded_availability(monkeypatch: pytest.MonkeyPa
     for name, cell in answer["cells"].items():
         assert cell["met"] == 1.0, name
     for case in ("12 h, D = 1.25 C", "12 h, D = 1.5 C"):
+        assert answer["cells"][f"{case}, bands alone"]["cost_over_on_demand"] <= 0.40
         own = answer["cells"][f"{case}, survival"]
         assert own["launches"] <= 0.9 * answer["cells"][f"{case}, random"]["launches"]
         assert own["launches"] <= 0.5 * answer["cells"][f"{case}, fixed order"]["launches"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from math import inf, isclose, nan
 
@@ -13,7 +14,9 @@ from oracles.venue_plans import best_choice, stepped
 
 from app.domain.times import DAY_US, HOUR_US
 from app.venues.rules.assign import ChoiceMethod, PlanLimits, choose_options
+from app.venues.rules.calibrate import target_of
 from app.venues.rules.checkpoints import guarded_run, periodic_run
+from app.venues.rules.features import FEATURES
 from app.venues.rules.history import PriceSteps
 from app.venues.rules.jobreplay import (
     COST,
@@ -30,6 +33,7 @@ from app.venues.rules.jobreplay import (
     replayed_segments,
 )
 from app.venues.rules.jobsteps import NEVER_US, JobMoveKind, JobPolicy, WayTimes, advised_move, guarded
+from app.venues.rules.learned import LearnedSurvival
 from app.venues.rules.planmaking import (
     STARTS,
     BudgetImpossible,
@@ -48,7 +52,8 @@ from app.venues.rules.planned import (
     SurvivalSource,
     curve_of_rate,
 )
-from app.venues.rules.planoptions import pool_options, undominated, ways_of
+from app.venues.rules.planoptions import known_pool, pool_options, undominated, ways_of
+from app.venues.rules.training import LEVELS, TrainedSurvival
 from app.venues.rules.types import MachineType
 
 MACHINE = MachineType(14.0, 7.5, 0.21)
@@ -319,6 +324,15 @@ def test_the_same_question_has_the_same_plan() -> None:
     assert [one.chosen for one in first.jobs] == [one.chosen for one in second.jobs]
 
 
+def test_a_young_pool_shortens_no_plan_that_does_not_use_it() -> None:
+    old, young = pool(moving(1)), moving(2)
+    since = young.step_at(29 * DAY_US)
+    small = MachineType(14.0, 1.0, 0.1)
+    beside = replace(pool(PriceSteps(young.at_us[since:], young.price[since:], young.end_us)), machine=small)
+    alone, both = (make_plan(question(job()), pools) for pools in ([old], [old, beside]))
+    assert both.costs.tolist() == alone.costs.tolist()
+
+
 def test_a_dearer_start_on_spot_than_on_demand_is_not_chosen() -> None:
     made = make_plan(question(job()), [pool(moving(1, mean=0.5))])
     assert made.jobs[0].chosen.pool == FIXED_POOL
@@ -357,9 +371,39 @@ def test_only_rates_make_a_plan_that_keeps_its_deadline() -> None:
     assert made.jobs[0].chosen.cost < 0.40 * 48 * MACHINE.on_demand
 
 
-def test_options_rise_in_survival_with_their_cost() -> None:
-    from app.venues.rules.planoptions import known_pool  # noqa: PLC0415 - used here alone
+def test_a_pool_whose_venue_has_a_model_is_judged_by_it() -> None:
+    """A model that looks at nothing but how far the bid is from the price: twice the price is as likely lost as not."""
+    weights = np.zeros(len(FEATURES) + 1)
+    weights[FEATURES.index("bid_to_price") + 1] = 1.0
+    scale = np.ones(len(FEATURES))
+    model = LearnedSurvival(np.where(weights[1:], np.log(2.0), 0.0), scale, weights)
+    trained = TrainedSurvival(model, (0.0,) * len(LEVELS), 29 * DAY_US, 1)
+    learned = replace(pool(moving(3, spread=1.0)), source=SurvivalSource.LEARNED, trained=trained)
+    known = known_pool(learned, 30 * DAY_US)
+    found = pool_options(job(hours=4.0), 0, known, None, 30 * DAY_US, 0)
+    assert len(found) > 1
+    for one in found:
+        margin = min(np.log(one.bid / learned.price), 2.5)
+        assert one.survival == pytest.approx(1.0 / (1.0 + np.exp(np.log(2.0) - margin)))
+    assert all(one.at_least is not None and one.at_least <= one.survival for one in found)
 
+
+def test_what_a_model_says_of_a_bid_is_the_level_that_the_bid_is_the_least_for() -> None:
+    shifts = (0.3, 0.2, 0.0, -0.1, -0.3, -0.6)
+    rows = np.array(
+        [
+            [np.log(target_of(level, shift) / (1 - target_of(level, shift)))]
+            for level, shift in zip(LEVELS, shifts, strict=True)
+        ]
+    )
+    trained = TrainedSurvival(LearnedSurvival(np.zeros(1), np.ones(1), np.array([0.0, 1.0])), shifts, 0, 1)
+    assert trained.chances(rows).tolist() == pytest.approx([*LEVELS])
+    low, high = trained.chances(np.array([[-1.0], [4.9]])).tolist()
+    assert low == pytest.approx(1 / (1 + np.exp(1.3)))
+    assert high == pytest.approx(1 / (1 + np.exp(-5.5)))
+
+
+def test_options_rise_in_survival_with_their_cost() -> None:
     known, asked = known_pool(pool(moving(3, spread=1.0)), 30 * DAY_US), job(hours=4.0)
     found = pool_options(asked, 0, known, None, 30 * DAY_US, 0)
     assert found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from app.domain.times import HOUR_US
+from app.clusters.rules.bids import Bill, rounded
 
 MICRO = 1_000_000
 OTHER_POOL = "other"
@@ -47,12 +47,21 @@ def price_micro(price: float) -> int:
     return round(price * MICRO)
 
 
-def cost_of(prices: Sequence[PoolPrice], used: Mapping[str, tuple[int, int]]) -> ClusterCost:
+def cost_of(
+    prices: Sequence[PoolPrice], used: Mapping[str, tuple[int, int]], bills: Mapping[str, Bill] | None = None
+) -> ClusterCost:
     """Return the cost of instances: by pool, how many there were and their time together in microseconds.
 
-    What all would have cost on demand is known only if it is for each pool that was used.
+    bills: of pools whose provider bills them. What all would have cost on demand is known only if it is for each pool
+    that was used.
     """
-    rows = [_cost_of_pool(price, *used.get(price.pool, (0, 0))) for price in prices]
+    billed = bills or {}
+    rows = [
+        PoolCost(price.pool, *billed[price.pool])
+        if price.pool in billed
+        else _cost_of_pool(price, *used.get(price.pool, (0, 0)))
+        for price in prices
+    ]
     known = {price.pool for price in prices}
     others = [one for pool, one in used.items() if pool not in known]
     if others:
@@ -64,10 +73,5 @@ def cost_of(prices: Sequence[PoolPrice], used: Mapping[str, tuple[int, int]]) ->
 
 
 def _cost_of_pool(price: PoolPrice, count: int, used_us: int) -> PoolCost:
-    on_demand = None if price.on_demand_micro is None else _rounded(used_us * price.on_demand_micro)
-    return PoolCost(price.pool, count, used_us, _rounded(used_us * price.micro), on_demand)
-
-
-def _rounded(micro_hours_us: int) -> int:
-    """Return millionths, rounded half up."""
-    return (2 * micro_hours_us + HOUR_US) // (2 * HOUR_US)
+    on_demand = None if price.on_demand_micro is None else rounded(used_us * price.on_demand_micro)
+    return PoolCost(price.pool, count, used_us, rounded(used_us * price.micro), on_demand)

@@ -56,6 +56,15 @@ def cell_of(price: float, bid: float, since_us: int) -> int:
 
 
 @compiled
+def cells_ahead(price: float, bid: float, since_us: int, moments_us: Ints) -> Ints:
+    """Return the cells of moments from now, if the price stays as it is and was within the bid for so long."""
+    cells = np.empty(moments_us.shape[0], np.int64)
+    for at in range(moments_us.shape[0]):
+        cells[at] = cell_of(price, bid, since_us + moments_us[at])
+    return cells
+
+
+@compiled
 def counted(at_us: Ints, price: Dollars, end_us: int, bid: float) -> tuple[Ints, Ints]:
     """Return for each row the time alive and the evictions before it, by cell (rows, CELLS)."""
     rows = (end_us - at_us[0]) // EVERY_US + 1

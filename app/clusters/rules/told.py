@@ -14,6 +14,7 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple
 
+from app.clusters.rules.bids import BID_ENDED, ToldBid, ToldBids, told_end
 from app.clusters.rules.deciding import NO_INSTANCE, pool_of
 from app.domain.times import SECOND_US
 
@@ -150,6 +151,7 @@ class ClusterPast:
         self.seq = 0
         self.nodes: dict[str, ToldNode] = {}
         self.jobs: dict[str, ToldJob] = {}
+        self.bids = ToldBids()
         self.refusals: deque[Refusal] = deque(maxlen=MOST_REFUSALS)
         self.checkpoints: Counter[tuple[str, str]] = Counter()
         self.restores: Counter[str] = Counter()
@@ -160,6 +162,7 @@ class ClusterPast:
         self._acts: dict[str, Callable[[ToldEvent], None]] = {
             "node_bought": self._bought,
             "node_refused": self._refused,
+            BID_ENDED: self._bid_ended,
             "node_made": self._made,
             "node_ready": self._ready,
             "node_drain": self._drained,
@@ -194,6 +197,13 @@ class ClusterPast:
     def _bought(self, event: ToldEvent) -> None:
         name = event.text("node")
         self.nodes[name] = ToldNode(name, pool_of(name), event.at_us, event.text("why"))
+        if (bid := event.number("bid")) is not None:
+            self.bids.bought(ToldBid(name, pool_of(name), event.at_us, bid, event.number("notice_s") or 0.0))
+
+    def _bid_ended(self, event: ToldEvent) -> None:
+        name, from_s, to_s = event.text("node"), event.number("from_s"), event.number("to_s")
+        if from_s is not None and to_s is not None:
+            self.bids.ended(told_end(name, pool_of(name), from_s, to_s, event.text("by")))
 
     def _refused(self, event: ToldEvent) -> None:
         self.refusals.append(Refusal(event.at_us, event.text("pool"), event.text("cloud"), event.text("why")))

@@ -9,7 +9,9 @@ from dataclasses import MISSING, dataclass, field, fields
 from ipaddress import IPv4Network
 from typing import Any, TypeVar
 
+from app.clusters.rules.bids import BID
 from app.domain.inputs import InputError
+from app.venues.rules.poolwords import LINUX, POOL_WORD
 
 MOST_BYTES = 1 << 16
 MOST_POOLS = 16
@@ -22,6 +24,8 @@ _DAY_S = 86_400
 LONGEST_S = 366 * _DAY_S
 _SMALLEST_SUBNET = 24
 _DEAREST = 1_000_000
+_HOUR_S = 3600
+MARKETS = ("spot", "on_demand", BID)
 POLICIES = ("auto", "notice", "hazard", "young", "none")
 DRIVERS = ("criu", "signal", "none")
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
@@ -32,6 +36,8 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "int | None": ((int,), "number"),
     "int | str": ((int, str), "number or text"),
     "float": ((float, int), "number"),
+    "float | str": ((float, int, str), "number or text"),
+    "str | None": ((str,), "text"),
 }
 T = TypeVar("T")
 
@@ -43,6 +49,10 @@ class PoolWanted:
     lifetime_s: asked for with each spot start, unless its job may run longer. min_lease_s: if that is not promised, a
     start takes the longest lifetime that is, but at least this; None: it takes all or nothing. Prices are of a node
     and an hour; on_demand_price_per_hour: of the same machine on demand, None: not known.
+
+    Of the market `bid` cloud is a venue, flavor a machine type, and zone and product name its pool there. bid: an
+    amount an hour, on_demand, or quote: what the venue's quote says for lifetime_s at 1 - eviction_probability.
+    notice_s: how long before a revocation it is announced. cores, memory_mib: of the machine, which no venue tells.
     """
 
     name: str
@@ -55,6 +65,17 @@ class PoolWanted:
     eviction_probability: float | None = None
     price_per_hour: float = 0.0
     on_demand_price_per_hour: float | None = None
+    zone: str | None = None
+    product: str = LINUX
+    bid: float | str = "on_demand"
+    notice_s: int = 120
+    cores: int = 1
+    memory_mib: int = 1024
+
+    @property
+    def is_bid(self) -> bool:
+        """True if its nodes are bought at a venue."""
+        return self.market == BID
 
     def check(self) -> None:
         """Raise InputError if a value makes no sense."""
@@ -62,7 +83,8 @@ class PoolWanted:
         _check(self.name != "any", "pools.name any is the partition of all pools")
         for value in (self.cloud, self.flavor):
             _check(_CLOUD.fullmatch(value), f"pool {self.name!r}: {value!r} is no name of a cloud or flavor")
-        _check(self.market in {"spot", "on_demand"}, f"pool {self.name!r}: market is neither spot nor on_demand")
+        _check(self.market in MARKETS, f"pool {self.name!r}: market is none of {', '.join(MARKETS)}")
+        self._check_bid()
         _check(0 <= self.max_nodes <= MOST_NODES, f"pool {self.name!r}: max_nodes is not from 0 to {MOST_NODES}")
         _check(60 <= self.lifetime_s <= LONGEST_S, f"pool {self.name!r}: lifetime_s is not from 60 to {LONGEST_S}")
         _check(
@@ -71,11 +93,34 @@ class PoolWanted:
         )
         chance = self.eviction_probability
         _check(
-            chance is None or (0.0 < chance < 1.0 and self.market == "spot"),
-            f"pool {self.name!r}: eviction_probability is for spot, and between 0 and 1",
+            chance is None or (0.0 < chance < 1.0 and self.market != "on_demand"),
+            f"pool {self.name!r}: eviction_probability is for spot and bid, and between 0 and 1",
         )
         for price in (self.price_per_hour, self.on_demand_price_per_hour or 0.0):
             _check(0.0 <= price <= _DEAREST, f"pool {self.name!r}: a price is not from 0 to {_DEAREST:,}")
+
+    def _check_bid(self) -> None:
+        """Raise InputError if what is said of a bid makes no sense, or stands in a pool of a cloud."""
+        where = f"pool {self.name!r}"
+        if not self.is_bid:
+            others = [name for name in _OF_BID if getattr(self, name) != _BID_DEFAULTS[name]]
+            _check(not others, f"{where}: {', '.join(others)} is for market = bid")
+            return
+        _check(self.zone is not None, f"{where}: market = bid needs a zone")
+        for word in (self.zone, self.product):
+            _check(re.fullmatch(POOL_WORD, word or ""), f"{where}: {word!r} is no zone or product of a venue")
+        is_amount = not isinstance(self.bid, str) and 0.0 < self.bid <= _DEAREST
+        is_bid = self.bid in ("on_demand", "quote") or is_amount
+        _check(is_bid, f"{where}: bid is neither on_demand, quote nor an amount above 0")
+        _check(not self.price_per_hour, f"{where}: price_per_hour is not for bid: the venue's prices count")
+        _check(10 <= self.notice_s <= _HOUR_S, f"{where}: notice_s is not from 10 to {_HOUR_S}")
+        _check(
+            1 <= self.cores <= 4096 and 64 <= self.memory_mib <= 1 << 30, f"{where}: cores or memory_mib make no node"
+        )
+
+
+_OF_BID = ("zone", "product", "bid", "notice_s", "cores", "memory_mib")
+_BID_DEFAULTS = {one.name: one.default for one in fields(PoolWanted)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from app.clusters.advising import Advice
-from app.clusters.rules.advice import AdviceKind, AdviceTerms
+from app.clusters.rules.advice import AdviceKind, AdviceTerms, Hazards, Plan
 from app.domain.times import HOUR_US, length_text, seconds, to_datetime
 from app.domain.values import Policy
 from app.forecast.table import QuantileTable
@@ -50,7 +52,7 @@ class FlavorAdviceQuery(AdviceQuery):
 def advice_answer(found: Advice, policy: Policy, table: QuantileTable) -> CheckpointAdviceAnswer:
     """Return the wire form of an advice."""
     plan = found.plan
-    first_us, interval_us = _next(plan.checkpoints_us, 0), _next(plan.works_us, 1)
+    first_us, interval_us = next_times(plan)
     return CheckpointAdviceAnswer(
         id=found.instance_id,
         flavor=found.flavor,
@@ -70,24 +72,27 @@ def advice_answer(found: Advice, policy: Policy, table: QuantileTable) -> Checkp
         epoch=table.epoch,
         epoch_at=to_datetime(table.epoch_us),
         slots=found.slots,
-        survival=_survival(found),
-        sentence=_sentence(plan.kind, first_us, interval_us),
+        survival=survival_points(found.hazards, found.survival),
+        sentence=sentence_of(plan.kind, first_us, interval_us),
     )
 
 
-def _next(times_us: tuple[float, ...], index: int) -> int | None:
-    return round(times_us[index]) if len(times_us) > index else None
+def next_times(plan: Plan) -> tuple[int | None, int | None]:
+    """Return when the next checkpoint of a plan is due, and the work from it to the one after."""
+    first_us, interval_us = plan.checkpoints_us[:1], plan.works_us[1:2]
+    return round(first_us[0]) if first_us else None, round(interval_us[0]) if interval_us else None
 
 
-def _survival(found: Advice) -> list[SurvivalPointAnswer]:
-    rows = zip(found.hazards.ends_us.tolist(), found.survival, found.hazards.rates.tolist(), strict=True)
+def survival_points(hazards: Hazards, survival: Sequence[float | None]) -> list[SurvivalPointAnswer]:
+    """Return the wire form of a survival and of the hazards that are counted."""
+    rows = zip(hazards.ends_us.tolist(), survival, hazards.rates.tolist(), strict=True)
     return [
         SurvivalPointAnswer(after_s=seconds(round(us)), survival=alive, hazard_per_hour=rate * HOUR_US)
         for us, alive, rate in rows
     ]
 
 
-def _sentence(kind: AdviceKind, first_us: int | None, interval_us: int | None) -> str:
+def sentence_of(kind: AdviceKind, first_us: int | None, interval_us: int | None) -> str:
     """Return the advice in words."""
     if first_us is None:
         when = "No checkpoint is worth its pause before the lifetime ends"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.clusters.described import ClusterSpec, PoolSpec
 from app.clusters.keeping import KeyedEvent, KnownCluster, ManagerLook
+from app.clusters.rules.bids import BID
 from app.clusters.rules.costs import MICRO, ClusterCost
 from app.clusters.rules.told import (
     CHECKPOINTS,
@@ -21,6 +22,7 @@ from app.clusters.rules.wanted import MOST_NODES, MOST_POOLS
 from app.domain.times import seconds, to_datetime
 from app.platform.http.fields import WHOLE, Body, Name, Query, Time
 from app.platform.http.page_forms import Limit, PageQuery
+from app.venues.wire import PoolWord
 from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.clusters import (
     ClusterAnswer,
@@ -63,14 +65,23 @@ class ClusterPoolBody(Body):
     """A pool of nodes."""
 
     name: _CLUSTER_NAME = Field(description="The Slurm partition, and the second word of its nodes' names.")
-    cloud: Name
-    flavor: Name
-    market: Literal["spot", "on_demand"] = "spot"
+    cloud: Name = Field(description="Of the market `bid`: a venue.")
+    flavor: Name = Field(description="Of the market `bid`: a machine type.")
+    market: Literal["spot", "on_demand", "bid"] = "spot"
     max_nodes: Annotated[int, Field(ge=0, le=MOST_NODES), WHOLE] = 1
     price_per_hour: _PriceOfHour = 0.0
     on_demand_price_per_hour: _PriceOfHour | None = Field(
         None, description="Of the same machine on demand; of an on-demand pool by default its price."
     )
+
+    zone: PoolWord | None = Field(None, description="Of the market `bid` alone, which needs it.")
+    product: PoolWord | None = Field(None, description="Of the market `bid` alone; by default `Linux/UNIX`.")
+
+    @model_validator(mode="after")
+    def _check_zone(self) -> Self:
+        if (self.market == BID) != (self.zone is not None) or (self.product is not None and self.market != BID):
+            raise PydanticCustomError("zone", "zone must be told of the market bid, and it and product of no other")
+        return self
 
     def spec(self) -> PoolSpec:
         return PoolSpec(**self.model_dump())

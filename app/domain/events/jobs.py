@@ -61,23 +61,31 @@ class JobOffered:
 @event("job_declined", since=6, subject="job", group=Group.JOB, decisive=False)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDeclined:
-    """An attempt came to nothing: the host refused it, or did not answer, or let it go before it began."""
+    """An attempt came to nothing: the host refused it, or did not answer, or let it go before it began.
+
+    `why`: what the host told of it.
+    """
 
     at_us: int
     job: str
     attempt: int
     reason: str
+    why: str | None = None
 
 
 @event("job_awarded", since=6, subject="job", group=Group.JOB, decisive=False)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAwarded:
-    """An attempt is awarded to its host, which is told after this is written."""
+    """An attempt is awarded to its host, which is told after this is written.
+
+    `eviction_probability`: the largest probability of preemption that the host promised with its offer.
+    """
 
     at_us: int
     job: str
     attempt: int
     reclaim_us: int = field(metadata=_RECLAIM)
+    eviction_probability: float | None = None
 
 
 @event("job_cancelled", since=6, subject="job", group=Group.JOB, decisive=False)

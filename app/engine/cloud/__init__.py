@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.engine.cloud.jobrecords import HostedRecord, JobRecord, Try
-from app.engine.cloud.jobs import Jobs
+from app.engine.cloud.jobs import KEPT_US, Jobs, held_name, run_name
 from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want, looks_due
 from app.engine.cloud.moves import Proposal
 from app.engine.cloud.outcomes import plus
@@ -27,6 +27,7 @@ from app.engine.cloud.state import LEAST_RUN, LONGEST_RUN, PLACEMENT_CODE, POLIC
 from app.engine.cloud.warming import warm_up
 
 __all__ = [
+    "KEPT_US",
     "LEAD_US",
     "LEAST_RUN",
     "LONGEST_RUN",
@@ -54,7 +55,9 @@ __all__ = [
     "SectionKind",
     "Try",
     "Want",
+    "held_name",
     "looks_due",
     "plus",
+    "run_name",
     "warm_up",
 ]

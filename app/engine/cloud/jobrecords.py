@@ -11,7 +11,10 @@ from app.engine.jobs.originside import JobAway
 
 
 class Try(NamedTuple):
-    """An attempt to run a job at a peer. `outcome`: how it ended, or why it came to nothing."""
+    """An attempt to run a job at a peer. `outcome`: how it ended, or why it came to nothing; `why`: in its host's word.
+
+    `eviction_probability`: the largest probability of preemption that the host promised.
+    """
 
     number: int
     peer: str
@@ -20,6 +23,8 @@ class Try(NamedTuple):
     reclaim_us: int | None = None
     ended_us: int | None = None
     outcome: str | None = None
+    why: str | None = None
+    eviction_probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,10 @@ class JobRecord:
 
 
 class HostedRecord(NamedTuple):
-    """The knowledge of a host on an attempt of a peer's job; `held` is the room that it held, if it did."""
+    """The knowledge of a host on an attempt of a peer's job; `held` is the room that it held, if it did.
+
+    `ended_us`: since when its word is final; None while it is not.
+    """
 
     peer: str
     job: str
@@ -49,4 +57,5 @@ class HostedRecord(NamedTuple):
     word: Word
     until_us: int
     ends_us: int
+    ended_us: int | None
     held: RoomHeld | None

@@ -1,7 +1,7 @@
 """The part of a cloud's state that holds its jobs, and what it knows of the attempts of its peers' jobs.
 
-Both sides keep to the rules of `engine/jobs`. Jobs and words are kept for good: an id is used once, and a host never
-takes a word back.
+Both sides keep to the rules of `engine/jobs`. Jobs that have ended, and final words of a host, leave the state seven
+days later; the log keeps them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,18 @@ from app.domain.events import (
     RoomHeld,
 )
 from app.domain.jobs import AttemptKey, Word
+from app.domain.times import DAY_US
 from app.engine.cloud.jobrecords import HostedRecord, JobRecord, Try
 from app.engine.cloud.records import Facts, Fold, Folded, Undo
 from app.engine.jobs import hostside, originside
 from app.engine.jobs.attempts import LeaseTerms
 from app.engine.jobs.hostside import HostEvent, HostSide
-from app.engine.jobs.originside import JobAway, OriginEvent
+from app.engine.jobs.originside import AwayState, JobAway, OriginEvent
+from app.engine.jobs.standings import LAPSED, PeerTally
+
+KEPT_US = 7 * DAY_US
+"""The time that a job that has ended, and a final word of a host, stay in the state."""
+_OPEN = frozenset({Word.HELD, Word.RUNNING})
 
 
 class Jobs:
@@ -44,6 +50,9 @@ class Jobs:
         self.held: dict[AttemptKey, RoomHeld] = {}
         self.members: dict[str, str] = {}
         self.foreign: dict[str, AttemptKey] = {}
+        self.standings: dict[str, PeerTally] = {}
+        self._ended: dict[str, int] = {}
+        self._final: dict[AttemptKey, int] = {}
 
     def folds(self) -> Mapping[type, Fold]:
         """Return the fold of each kind of event that concerns this part."""
@@ -66,24 +75,30 @@ class Jobs:
         """Return the part's share of `Facts`."""
         known = self.host.attempts
         hosted = [
-            HostedRecord(*key, one.word, one.until_us, one.ends_us, self.held.get(key)) for key, one in known.items()
+            HostedRecord(*key, one.word, one.until_us, one.ends_us, self._final.get(key), self.held.get(key))
+            for key, one in known.items()
         ]
         return {
             "jobs": [self.by_id[name] for name in sorted(self.by_id)],
             "hosted": sorted(hosted, key=lambda one: one[:3]),
             "foreign": sorted((instance, *key) for instance, key in self.foreign.items()),
+            "standings": [self.standings[name] for name in sorted(self.standings)],
         }
 
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts."""
-        for job in facts.jobs:
+        for job in sorted(facts.jobs, key=lambda job: (job.asked.at_us, job.asked.job)):
             self._put(job.asked.job, job)
-        for one in facts.hosted:
+        self._ended = dict(sorted(self._ended.items(), key=lambda item: item[1]))
+        for one in sorted(facts.hosted, key=lambda one: one.ended_us or 0):
             key = AttemptKey(one.peer, one.job, one.attempt)
             self.host.put(key, hostside.HostedAttempt(one.word, one.until_us, one.ends_us))
+            if one.ended_us is not None:
+                self._final[key] = one.ended_us
             if one.held is not None:
                 self.held[key] = one.held
         self.foreign.update((one, AttemptKey(peer, job, attempt)) for one, peer, job, attempt in facts.foreign)
+        self.standings.update((one.peer, one) for one in facts.standings)
 
     def concerned_by(self, moved: Folded) -> list[tuple[Jobs, Folded]]:
         """Return this part with what it enters of starts and stops that follow each other; nothing if it has none."""
@@ -97,7 +112,7 @@ class Jobs:
     # --- the origin's side -------------------------------------------------------------------------------------------
 
     def _request(self, event: JobRequested) -> Undo:
-        return self._put(event.job, JobRecord(event, _away(event)))
+        return _both(self._forget(event.at_us), self._put(event.job, JobRecord(event, _away(event))))
 
     def _admit(self, event: JobAdmitted) -> Undo:
         job = self.by_id[event.job]
@@ -106,15 +121,30 @@ class Jobs:
     def _offer(self, event: JobOffered) -> Undo:
         tried = Try(event.attempt, event.peer, event.at_us)
         rule = originside.AttemptOffered(event.attempt, event.peer, event.at_us)
-        return self._change(event.job, rule, (*self.by_id[event.job].tries, tried))
+        changed = self._change(event.job, rule, (*self.by_id[event.job].tries, tried))
+        return _both(changed, self._stand(self._standing(event.peer).after_offer()))
 
     def _decline(self, event: JobDeclined) -> Undo:
-        tries = self._tries(event.job, event.attempt, ended_us=event.at_us, outcome=event.reason)
-        return self._change(event.job, originside.AttemptDeclined(event.attempt, event.reason), tries)
+        job, standing = self.by_id[event.job], self._standing(self._peer(event.job, event.attempt))
+        if job.away.state is AwayState.AWARDED:
+            stood = standing.after_end(event.at_us, LAPSED, self._promised(event.job, event.attempt))
+        else:
+            stood = standing.after_decline(event.why or event.reason)
+        tries = self._tries(event.job, event.attempt, ended_us=event.at_us, outcome=event.reason, why=event.why)
+        changed = self._change(event.job, originside.AttemptDeclined(event.attempt, event.reason), tries)
+        return _both(changed, self._stand(stood))
 
     def _award(self, event: JobAwarded) -> Undo:
-        tries = self._tries(event.job, event.attempt, awarded_us=event.at_us, reclaim_us=event.reclaim_us)
-        return self._change(event.job, originside.AttemptAwarded(event.attempt, event.reclaim_us), tries)
+        tries = self._tries(
+            event.job,
+            event.attempt,
+            awarded_us=event.at_us,
+            reclaim_us=event.reclaim_us,
+            eviction_probability=event.eviction_probability,
+        )
+        standing = self._standing(self._peer(event.job, event.attempt)).after_award(event.eviction_probability)
+        changed = self._change(event.job, originside.AttemptAwarded(event.attempt, event.reclaim_us), tries)
+        return _both(changed, self._stand(standing))
 
     def _cancel(self, event: JobCancelled) -> Undo:
         return self._change(event.job, originside.CancelWished(), self.by_id[event.job].tries)
@@ -132,7 +162,17 @@ class Jobs:
             ended_us=event.at_us if event.is_last else None,
             reason=event.reason,
         )
-        return self._put(event.job, job)
+        if not event.attempt:
+            return self._put(event.job, job)
+        promised = self._promised(event.job, event.attempt)
+        standing = self._standing(self._peer(event.job, event.attempt))
+        return _both(self._put(event.job, job), self._stand(standing.after_end(event.at_us, event.end.value, promised)))
+
+    def _peer(self, name: str, attempt: int) -> str:
+        return self.by_id[name].away.asked[attempt]
+
+    def _promised(self, name: str, attempt: int) -> float | None:
+        return next((one.eviction_probability for one in self.by_id[name].tries if one.number == attempt), None)
 
     def _change(self, name: str, rule: OriginEvent, tries: tuple[Try, ...]) -> Undo:
         job = self.by_id[name]
@@ -142,30 +182,83 @@ class Jobs:
         return tuple(one._replace(**changed) if one.number == attempt else one for one in self.by_id[name].tries)
 
     def _put(self, name: str, job: JobRecord | None) -> Undo:
-        old = self.by_id.pop(name, None)
+        old = self.by_id.get(name)
         for one in () if old is None else old.instance_ids():
             self.members.pop(one, None)
         self.open.pop(name, None)
-        if job is not None:
-            self.by_id[name] = job
-            if job.ended_us is None:
-                self.open[name] = None
-                self.members.update(dict.fromkeys(job.instance_ids(), name))
+        self._ended.pop(name, None)
+        if job is None:
+            self.by_id.pop(name, None)
+            return partial(self._put_back, name, old)
+        self.by_id[name] = job
+        if job.ended_us is None:
+            self.open[name] = None
+            self.members.update(dict.fromkeys(job.instance_ids(), name))
+        else:
+            self._ended[name] = job.ended_us
         return partial(self._put_back, name, old)
 
     def _put_back(self, name: str, old: JobRecord | None) -> None:
         self._put(name, old)
 
+    def _standing(self, peer: str) -> PeerTally:
+        return self.standings.get(peer) or PeerTally(peer)
+
+    def _stand(self, standing: PeerTally) -> Undo:
+        old = self.standings.get(standing.peer)
+        self.standings[standing.peer] = standing
+
+        def undo() -> None:
+            if old is None:
+                del self.standings[standing.peer]
+            else:
+                self.standings[standing.peer] = old
+
+        return undo
+
+    def _forget(self, now_us: int) -> Undo:
+        """Let go what ended too long ago."""
+        limit_us = now_us - KEPT_US
+        jobs = {name: self.by_id[name] for name in _older(self._ended, limit_us)}
+        words = {key: (self.host.attempts[key], self.held.get(key)) for key in _older(self._final, limit_us)}
+        if not jobs and not words:
+            return _nothing
+        times = {key: self._final.pop(key) for key in words}
+        for name in jobs:
+            self._put(name, None)
+        for key in words:
+            self.host.put(key, None)
+            self.held.pop(key, None)
+
+        def undo() -> None:
+            rest, ended, final = {**self.by_id}, {**self._ended}, {**self._final}
+            for known in (self.by_id, self._ended, self._final):
+                known.clear()
+            for name, job in jobs.items():
+                self._put(name, job)
+            self._final.update(times)
+            for key, (attempt, held) in words.items():
+                self.host.put(key, attempt)
+                if held is not None:
+                    self.held[key] = held
+            self.by_id.update(rest)
+            self._ended.update(ended)
+            self._final.update(final)
+
+        return undo
+
     # --- the host's side ---------------------------------------------------------------------------------------------
 
     def _hold(self, event: RoomHeld) -> Undo:
         key = AttemptKey(event.peer, event.job, event.attempt)
+        forgotten = self._forget(event.at_us)
         self.held[key], self.foreign[event.instance_id] = event, key
-        back = self._tell(hostside.AttemptHeld(key, event.until_us, event.ends_us))
+        back = self._tell(hostside.AttemptHeld(key, event.until_us, event.ends_us), event.at_us)
 
         def undo() -> None:
             del self.held[key], self.foreign[event.instance_id]
             back()
+            forgotten()
 
         return undo
 
@@ -174,7 +267,7 @@ class Jobs:
         old = self.held[key].instance_id
         del self.foreign[old]
         self.foreign[event.instance_id] = key
-        back = self._tell(hostside.ForeignAdmitted(key))
+        back = self._tell(hostside.ForeignAdmitted(key), event.at_us)
 
         def undo() -> None:
             del self.foreign[event.instance_id]
@@ -185,8 +278,9 @@ class Jobs:
 
     def _end_foreign(self, event: ForeignJobEnded) -> Undo:
         key = AttemptKey(event.peer, event.job, event.attempt)
-        named = [name for name, one in self.foreign.items() if one == key] if key in self.held else []
-        return self._over(key, event.word, named)
+        names = run_name(key), held_name(key)
+        named = [name for name in names if self.foreign.get(name) == key]
+        return _both(self._forget(event.at_us), self._over(key, event.word, named, event.at_us))
 
     def _stop(self, event: InstanceStopped) -> Undo | None:
         if event.instance_id in self.members:
@@ -197,19 +291,19 @@ class Jobs:
         if key is None:
             return None
         word = Word.FINISHED if self.host.word_on(key) is Word.RUNNING else Word.EXPIRED
-        return self._over(key, word, [event.instance_id])
+        return self._over(key, word, [event.instance_id], event.at_us)
 
     def _evict(self, event: InstanceEvicted) -> Undo | None:
         key = self.foreign.get(event.instance_id)
         if key is None:
             return None
         word = Word.PREEMPTED if self.host.word_on(key) is Word.RUNNING else Word.EXPIRED
-        return self._over(key, word, [event.instance_id])
+        return self._over(key, word, [event.instance_id], event.at_us)
 
-    def _over(self, key: AttemptKey, word: Word, named: list[str]) -> Undo:
+    def _over(self, key: AttemptKey, word: Word, named: list[str], at_us: int) -> Undo:
         for one in named:
             del self.foreign[one]
-        back = self._tell(hostside.ForeignEnded(key, word))
+        back = self._tell(hostside.ForeignEnded(key, word), at_us)
 
         def undo() -> None:
             self.foreign.update(dict.fromkeys(named, key))
@@ -217,11 +311,55 @@ class Jobs:
 
         return undo
 
-    def _tell(self, rule: HostEvent) -> Undo:
-        old = self.host.attempts.get(rule.key)
-        before = None if old is None else replace(old)
+    def _tell(self, rule: HostEvent, at_us: int) -> Undo:
+        key, old = rule.key, self.host.attempts.get(rule.key)
+        before, former = None if old is None else replace(old), self._final.pop(rule.key, None)
         self.host.apply(rule)
-        return lambda: self.host.put(rule.key, before)
+        word = self.host.attempts[key].word
+        if word not in _OPEN:
+            self._final[key] = at_us
+        stood = self._stand(self._standing(key.origin).after_word(word))
+
+        def undo() -> None:
+            stood()
+            self._final.pop(key, None)
+            if former is not None:
+                self._final[key] = former
+            self.host.put(key, before)
+
+        return undo
+
+
+def run_name(key: AttemptKey) -> str:
+    """Return the id of the instance that runs for an attempt."""
+    return f"{key.origin}.{key.job}.{key.attempt}"
+
+
+def held_name(key: AttemptKey) -> str:
+    """Return the id of the instance that stands for the room held for an attempt."""
+    return f"{run_name(key)}.held"
+
+
+def _older(times: Mapping[Any, int], limit_us: int) -> list[Any]:
+    """Return the first names whose times, which never fall, are before a limit."""
+    found = []
+    for name, time_us in times.items():
+        if time_us >= limit_us:
+            break
+        found.append(name)
+    return found
+
+
+def _nothing() -> None:
+    """Undo nothing."""
+
+
+def _both(first: Undo, second: Undo) -> Undo:
+    def undo() -> None:
+        second()
+        first()
+
+    return undo
 
 
 def _away(event: JobRequested) -> JobAway:

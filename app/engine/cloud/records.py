@@ -16,6 +16,7 @@ from app.domain.values import EvictionReason, Market, NodeStatus, Policy, Resour
 from app.engine.cloud.jobrecords import HostedRecord, JobRecord
 from app.engine.cloud.looks import Want
 from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
+from app.engine.jobs.standings import PeerTally
 
 T = TypeVar("T")
 
@@ -268,6 +269,7 @@ class Facts(NamedTuple):
     jobs: list[JobRecord]
     hosted: list[HostedRecord]
     foreign: list[tuple[str, str, str, int]]
+    standings: list[PeerTally]
 
 
 def in_order(facts: Facts) -> Facts:

@@ -51,10 +51,10 @@ class HostedAttempt:
 
 @dataclass
 class HostSide:
-    """The attempts of all origins at one host. It grows with the attempts: a final word is kept for good."""
+    """The attempts of all origins at one host. Its keeper may have final words forgotten, long after they were said."""
 
     attempts: dict[AttemptKey, HostedAttempt] = field(default_factory=dict)
-    newest: dict[tuple[str, str], int] = field(default_factory=dict)
+    _numbers: dict[tuple[str, str], set[int]] = field(default_factory=dict, repr=False)
     _open: dict[AttemptKey, None] = field(default_factory=dict, repr=False)
 
     def apply(self, event: HostEvent) -> None:
@@ -68,29 +68,29 @@ class HostSide:
             case ForeignEnded():
                 self.attempts.setdefault(key, HostedAttempt(event.word)).word = event.word
         self._enter(key)
-        self.newest[key.origin, key.job] = max(key.attempt, self.newest.get((key.origin, key.job), 0))
 
     def put(self, key: AttemptKey, known: HostedAttempt | None) -> None:
-        """Put an attempt back as it was known before; None: it was not."""
+        """Put an attempt back as it was known before; None: it was not, or is to be forgotten."""
         if known is None:
             del self.attempts[key]
-            others = (one.attempt for one in self.attempts if (one.origin, one.job) == (key.origin, key.job))
-            self.newest[key.origin, key.job] = max(others, default=0)
         else:
             self.attempts[key] = known
-            self.newest[key.origin, key.job] = max(key.attempt, self.newest.get((key.origin, key.job), 0))
         self._enter(key)
+
+    def newest(self, key: AttemptKey) -> int:
+        """Return the number of the newest attempt that is known of the same job; 0 without any."""
+        return max(self._numbers.get((key.origin, key.job), ()), default=0)
 
     def word_on(self, key: AttemptKey) -> Word:
         """Return what the host says of an attempt."""
         known = self.attempts.get(key)
         if known is not None:
             return known.word
-        return Word.SUPERSEDED if key.attempt < self.newest.get((key.origin, key.job), 0) else Word.UNKNOWN
+        return Word.SUPERSEDED if key.attempt < self.newest(key) else Word.UNKNOWN
 
     def decide_offer(self, key: AttemptKey, terms: LeaseTerms, now_us: int, *, is_admitted: bool) -> list[HostEvent]:
         """Hold room for an attempt that was not heard of before, if it is admitted; first end the older ones."""
-        if key in self.attempts or key.attempt < self.newest.get((key.origin, key.job), 0):
+        if key in self.attempts or key.attempt < self.newest(key):
             return self.decide_time(now_us)
         older = [
             ForeignEnded(one, Word.SUPERSEDED)
@@ -138,7 +138,13 @@ class HostSide:
         return iter([*self._open])
 
     def _enter(self, key: AttemptKey) -> None:
-        known = self.attempts.get(key)
+        known, job = self.attempts.get(key), (key.origin, key.job)
+        if known is None:
+            self._numbers[job].discard(key.attempt)
+            if not self._numbers[job]:
+                del self._numbers[job]
+        else:
+            self._numbers.setdefault(job, set()).add(key.attempt)
         if known is not None and known.word in _OPEN:
             self._open[key] = None
         else:

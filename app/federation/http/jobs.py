@@ -5,10 +5,9 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.domain.values import Role
 from app.federation.submitting import JobBoard
 from app.federation.wire.jobs import JobBody, attempt_answer, job_answer
-from app.platform.http.auth import caller_of
+from app.platform.http.auth import owner_of
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.page_forms import PageQuery, next_link, page_after
 from app.platform.http.reached import reached
@@ -25,7 +24,7 @@ async def submit_job(request: Request) -> Response:
     Repeating the request shows the job as it is now; the same id with another body is a conflict.
     """
     body, cloud = await read_body(request, JobBody), request.path_params["cloud"]
-    job = await reached(request, JobBoard).submit(cloud, body.asked(_owner(request)), body.peers, body.at_us)
+    job = await reached(request, JobBoard).submit(cloud, body.asked(owner_of(request)), body.peers, body.at_us)
     return respond(job_answer(cloud, job), 201, {"Location": f"/v1/clouds/{cloud}/jobs/{body.id}"})
 
 
@@ -56,11 +55,5 @@ async def cancel_job(request: Request) -> Response:
     A job that runs at a peer has ended once the peer says so, or with its lease.
     """
     path, query = request.path_params, read_query(request, AtQuery)
-    await reached(request, JobBoard).cancel(path["cloud"], path["job"], _owner(request), query.at_us)
+    await reached(request, JobBoard).cancel(path["cloud"], path["job"], owner_of(request), query.at_us)
     return Response(status_code=204)
-
-
-def _owner(request: Request) -> str | None:
-    """Return the prefix of the ids that the caller may name, its token's name up to the first dot; None: any id."""
-    caller = caller_of(request)
-    return None if caller.role == Role.ADMIN else caller.name.partition(".")[0]

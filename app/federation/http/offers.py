@@ -11,9 +11,10 @@ from starlette.responses import Response
 from app.domain.errors import OfferNotFound
 from app.domain.jobs import AttemptKey
 from app.federation.hosting import Hosting
-from app.federation.wire.offers import OfferBody, offer_answer
+from app.federation.promising import PromiseToPeers
+from app.federation.wire.offers import OfferBody, PromiseQuery, offer_answer, promise_answer
 from app.platform.http.auth import caller_of
-from app.platform.http.bodies import read_body
+from app.platform.http.bodies import read_body, read_query
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 
@@ -29,6 +30,13 @@ async def offer_job(request: Request) -> Response:
 async def award_job(request: Request) -> Response:
     """Start an attempt whose room is held still. One that was never offered can never be offered later."""
     return respond(offer_answer(await _hosting(request).award(_cloud(request), _key(request))))
+
+
+async def promise_peer(request: Request) -> Response:
+    """Tell a peer how long instances of a size would live if they started now. Nothing is held; plans rest on it."""
+    query, origin = read_query(request, PromiseQuery), caller_of(request).name.partition(".")[0]
+    found = await reached(request, PromiseToPeers).promise(_cloud(request), origin, query.demand())
+    return respond(promise_answer(found))
 
 
 async def show_offer(request: Request) -> Response:

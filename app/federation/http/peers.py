@@ -5,8 +5,10 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.federation.metrics import exposed_peers
 from app.federation.peering import PeerKeeper
-from app.federation.wire.peers import PeerBody, PeerChangeBody, peer_answer, trial_answer
+from app.federation.standings import OPERATOR, PeerStandings
+from app.federation.wire.peers import PeerBody, PeerChangeBody, peer_answer, standing_answer, trial_answer
 from app.platform.http.bodies import read_body
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
@@ -44,17 +46,28 @@ async def change_peer(request: Request) -> Response:
 
 async def pause_peer(request: Request) -> Response:
     """Offer a peer no more jobs and refuse its offers. What is awarded goes on."""
-    return respond(peer_answer(await _keeper(request).pause(_name(request), _PAUSED)))
+    return respond(peer_answer(await _keeper(request).pause(_name(request), _PAUSED, OPERATOR)))
 
 
 async def resume_peer(request: Request) -> Response:
     """Offer a peer jobs again, and hear its offers."""
-    return respond(peer_answer(await _keeper(request).pause(_name(request), None)))
+    return respond(peer_answer(await _keeper(request).pause(_name(request), None, None)))
 
 
 async def test_peer(request: Request) -> Response:
     """Ask a peer a question that changes nothing: does it answer, and does it know our token?"""
     return respond(trial_answer(await _keeper(request).test(_name(request))))
+
+
+async def read_standing(request: Request) -> Response:
+    """Tell what a peer promised against what happened, by cloud, in both directions."""
+    return respond(standing_answer(await reached(request, PeerStandings).of(_name(request))))
+
+
+async def read_peer_metrics(request: Request) -> Response:
+    """Metrics of all peers. Every process returns the same values, so scrape one process only."""
+    content, content_type = await exposed_peers(reached(request, PeerStandings), request.headers.get("accept", ""))
+    return Response(content, headers={"Content-Type": content_type})
 
 
 async def remove_peer(request: Request) -> Response:

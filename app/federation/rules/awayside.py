@@ -19,13 +19,18 @@ REFUSED_BY_ALL = "refused_by_all"
 
 
 class Heard(NamedTuple):
-    """A host's word on an attempt, or why there is none: then the offer is declined."""
+    """A host's word on an attempt, or why there is none: then the offer is declined.
+
+    `why`: the host's reason for its word; `promised`: the largest probability of preemption that comes with its offer.
+    """
 
     job: str
     peer: str
     attempt: int
     word: Word | None
     reason: str | None = None
+    why: str | None = None
+    promised: float | None = None
 
 
 class DueMessage(NamedTuple):
@@ -53,7 +58,7 @@ def decide_away(cloud: Cloud, heard: Sequence[Heard], at_us: int) -> Iterator[Ev
         record = cloud.jobs.by_id[one.job]
         if one.word is not None:
             for rule in record.away.decide_word(one.peer, one.attempt, one.word, at_us):
-                yield _told(record, rule, at_us)
+                yield _told(record, rule, at_us, one)
         elif one.attempt == record.away.attempt and record.away.wish() == (one.peer, Wish.OFFER):
             reason = one.reason or "no_answer"
             yield JobDeclined(at_us=at_us, job=one.job, attempt=one.attempt, reason=reason)
@@ -63,16 +68,23 @@ def decide_away(cloud: Cloud, heard: Sequence[Heard], at_us: int) -> Iterator[Ev
             yield _told(record, rule, at_us)
 
 
-def _told(record: JobRecord, rule: OriginEvent, at_us: int) -> Event:
+def _told(record: JobRecord, rule: OriginEvent, at_us: int, heard: Heard | None = None) -> Event:
     """Return the event of the log that tells this."""
-    name = record.asked.job
+    name, why = record.asked.job, heard and heard.why
     match rule:
         case originside.AttemptOffered():
             return JobOffered(at_us=at_us, job=name, attempt=rule.attempt, peer=rule.peer)
         case originside.AttemptDeclined():
-            return JobDeclined(at_us=at_us, job=name, attempt=rule.attempt, reason=str(rule.reason))
+            return JobDeclined(at_us=at_us, job=name, attempt=rule.attempt, reason=str(rule.reason), why=why)
         case originside.AttemptAwarded():
-            return JobAwarded(at_us=at_us, job=name, attempt=rule.attempt, reclaim_us=rule.reclaim_us)
+            promised = heard and heard.promised
+            return JobAwarded(
+                at_us=at_us,
+                job=name,
+                attempt=rule.attempt,
+                reclaim_us=rule.reclaim_us,
+                eviction_probability=promised,
+            )
         case originside.AttemptEnded():
             return JobEnded(at_us=at_us, job=name, attempt=rule.attempt, end=rule.end, is_last=rule.is_last)
         case originside.JobGivenUp():

@@ -9,7 +9,7 @@ folded log.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.admission.decide import accepted, decide_start
@@ -27,16 +27,15 @@ from app.domain.events import (
 from app.domain.jobs import AttemptKey, Word
 from app.domain.requests import StartRequest
 from app.domain.times import SECOND_US
-from app.domain.values import Basis, Market, NodeStatus
-from app.engine.cloud import Cloud
+from app.domain.values import Basis, Guarantee, Market
+from app.engine.cloud import Cloud, held_name, run_name
 from app.engine.jobs import hostside
 from app.engine.jobs.attempts import LeaseTerms
 from app.engine.jobs.hostside import HostEvent
+from app.federation.rules.standings import hold_granted_us, hosted_use
 
 QUOTA = "quota_exceeded"
 PAUSED = "peer_paused"
-_WHOLE = 100
-"""A share of the cores is in hundredths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +66,26 @@ class ForeignAsk:
     @property
     def held_id(self) -> str:
         """The id of the instance that stands for the held room."""
-        return f"{self.run_id}.held"
+        return held_name(self.key)
 
     @property
     def run_id(self) -> str:
         """The id of the instance that runs."""
-        return run_id(self.key)
+        return run_name(self.key)
 
 
-def run_id(key: AttemptKey) -> str:
-    """Return the id of the instance that runs for an attempt."""
-    return f"{key.origin}.{key.job}.{key.attempt}"
+def promised_to(cloud: Cloud, key: AttemptKey) -> float | None:
+    """Return the largest probability of preemption that the room held for an attempt comes with; None: no promise."""
+    held = cloud.jobs.held.get(key)
+    if held is None or cloud.policy.guarantee is Guarantee.NONE:
+        return None
+    return held.eviction_probability or cloud.policy.eviction_probability
 
 
 def word_told(cloud: Cloud, key: AttemptKey, at_us: int) -> Word:
     """Return the word on an attempt. One that was evicted runs as long as its controller may let it run."""
     word, known = cloud.jobs.host.word_on(key), cloud.jobs.host.attempts.get(key)
-    leaves = word is Word.PREEMPTED and run_id(key) in cloud.handovers
+    leaves = word is Word.PREEMPTED and run_name(key) in cloud.handovers
     return Word.RUNNING if leaves and known is not None and at_us < known.ends_us else word
 
 
@@ -97,6 +99,7 @@ def decide_offer(
     held = cloud.jobs.held.get(ask.key)
     if held is not None and not _is_same(held, ask):
         raise OfferConflict(f"attempt {ask.key.attempt} of {ask.key.job!r} was offered before with another body")
+    ask = replace(ask, hold_us=hold_granted_us(cloud.jobs.standings.get(ask.key.origin), ask.hold_us))
     terms = LeaseTerms(ask.hold_us, ask.lifetime_us, 0)
     rule = cloud.jobs.host.decide_offer(ask.key, terms, at_us, is_admitted=True)
     if not rule or not isinstance(last := rule[-1], hostside.AttemptHeld):  # it was heard of before
@@ -120,13 +123,13 @@ def decide_award(cloud: Cloud, key: AttemptKey, quotes: Quotes | None, at_us: in
         return _ends(cloud, rule, at_us)
     held = cloud.jobs.held[key]
     events: list[Event] = [
-        ForeignJobAdmitted(at_us=at_us, **_fields(key), instance_id=run_id(key)),
+        ForeignJobAdmitted(at_us=at_us, **_fields(key), instance_id=run_name(key)),
         InstanceStopped(at_us=at_us, instance_id=held.instance_id),
     ]
     with cloud.tried():
         for event in events:
             cloud.apply(event)
-        started = decide_start(cloud, _start(held, run_id(key), key.origin), at_us, quotes)
+        started = decide_start(cloud, _start(held, run_name(key), key.origin), at_us, quotes)
     if isinstance(started[-1], InstanceRejected):
         return _ends(cloud, [hostside.ForeignEnded(key, Word.EXPIRED)], at_us, started[-1].reason.value)
     return [*events, *started]
@@ -167,14 +170,10 @@ def _room(
 
 
 def _exceeds(cloud: Cloud, ask: ForeignAsk, quota: PeerQuota) -> bool:
-    own = [key for key in cloud.jobs.host.open_attempts() if key.origin == ask.key.origin]
-    offers = sum(cloud.jobs.host.word_on(key) is Word.HELD for key in own)
-    rooms = [cloud.jobs.held[key] for key in own]
-    cores = sum(one.count * cloud.flavors[one.flavor].resources.cores for one in rooms)
-    cores += ask.count * cloud.flavors[ask.flavor].resources.cores
-    every = sum(node.capacity.cores for node in cloud.nodes_in_order() if node.status is NodeStatus.OPEN)
+    use = hosted_use(cloud, ask.key.origin)
+    cores = use.cores + ask.count * cloud.flavors[ask.flavor].resources.cores
     too_large = ask.count > quota.count or ask.lifetime_us > quota.lifetime_us
-    return too_large or offers >= quota.offers or cores * _WHOLE > every * quota.cores_share
+    return too_large or use.holding >= quota.offers or cores > use.limit(quota.cores_share)
 
 
 def _holding(
@@ -221,7 +220,7 @@ def _ends(cloud: Cloud, rule: Sequence[HostEvent], at_us: int, reason: str | Non
         assert isinstance(one, hostside.ForeignEnded)
         why = reason if one.word in {Word.REFUSED, Word.EXPIRED} else None
         events.append(ForeignJobEnded(at_us=at_us, **_fields(one.key), word=one.word, reason=why))
-        names = (run_id(one.key), f"{run_id(one.key)}.held")
+        names = run_name(one.key), held_name(one.key)
         there = [name for name in names if cloud.jobs.foreign.get(name) == one.key and name in cloud.running]
         events += [InstanceStopped(at_us=at_us, instance_id=name) for name in there]
     return events

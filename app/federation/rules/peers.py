@@ -12,7 +12,8 @@ from typing import Any
 class Peer:
     """Another cloud: where its service is, the name of the cloud there, and the token that it knows us by.
 
-    `name` is also that of the tokens that it shows here, up to their first dot.
+    `name` is also that of the tokens that it shows here, up to their first dot. `paused_by`: an operator, or the
+    breaker, which looks at awards that ended since `judged_from`.
     """
 
     name: str
@@ -22,3 +23,6 @@ class Peer:
     paused_because: str | None
     quota: Mapping[str, Any]
     created_at: datetime
+    paused_by: str | None
+    paused_at: datetime | None
+    judged_from: datetime

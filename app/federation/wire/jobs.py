@@ -98,4 +98,6 @@ def attempt_answer(tried: Try) -> AttemptAnswer:
         reclaim_at=None if tried.reclaim_us is None else to_datetime(tried.reclaim_us),
         ended_at=None if tried.ended_us is None else to_datetime(tried.ended_us),
         outcome=tried.outcome,
+        why=tried.why,
+        eviction_probability=tried.eviction_probability,
     )

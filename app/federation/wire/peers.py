@@ -6,14 +6,25 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from app.domain.jobs import Word
 from app.domain.times import seconds
 from app.domain.values import OWNER_PATTERN
 from app.federation.peering import PeerTrial
 from app.federation.rules.foreignside import PeerQuota
 from app.federation.rules.peers import Peer
+from app.federation.rules.standings import preempted
+from app.federation.standings import CloudStanding, PeerStanding
 from app.platform.http.fields import WHOLE, Body, Name, PositiveSeconds
 from tenure_client.forms.answer import Link
-from tenure_client.forms.peers import PeerAnswer, PeerQuotaAnswer, PeerTrialAnswer
+from tenure_client.forms.peers import (
+    AwardsAnswer,
+    CloudStandingAnswer,
+    HostedAnswer,
+    PeerAnswer,
+    PeerQuotaAnswer,
+    PeerStandingAnswer,
+    PeerTrialAnswer,
+)
 
 _LONGEST_NAME = 63
 _LONGEST_URL = 2000
@@ -69,6 +80,8 @@ def peer_answer(peer: Peer) -> PeerAnswer:
         url=peer.url,
         cloud=peer.cloud,
         paused_because=peer.paused_because,
+        paused_by=peer.paused_by,
+        paused_at=peer.paused_at,
         quota=PeerQuotaAnswer(
             offers=quota.offers,
             cores_share=quota.cores_share,
@@ -76,8 +89,47 @@ def peer_answer(peer: Peer) -> PeerAnswer:
             lifetime_s=seconds(quota.lifetime_us),
         ),
         created_at=peer.created_at,
-        links=[Link(rel="self", href=f"/v1/peers/{peer.name}")],
+        links=[
+            Link(rel="self", href=f"/v1/peers/{peer.name}"),
+            Link(rel="standing", href=f"/v1/peers/{peer.name}/standing"),
+        ],
     )
+
+
+def standing_answer(found: PeerStanding) -> PeerStandingAnswer:
+    """Return the wire form of a peer's standing."""
+    return PeerStandingAnswer(
+        peer=found.peer.name,
+        paused_because=found.peer.paused_because,
+        clouds=[_cloud_answer(one, found.quota) for one in found.clouds],
+        links=[Link(rel="peer", href=f"/v1/peers/{found.peer.name}")],
+    )
+
+
+def _cloud_answer(found: CloudStanding, quota: PeerQuota) -> CloudStandingAnswer:
+    standing, use = found.standing, found.use
+    share = preempted(standing)
+    host = AwardsAnswer(
+        offered=standing.offered,
+        declined=dict(standing.declined),
+        awarded=standing.awarded,
+        promised_ratio=standing.promised / standing.bound if standing.bound else None,
+        ended=dict(standing.ended),
+        preempted_ratio=share.lost / share.of if share.of else None,
+        preempted_low=share.low,
+        preempted_high=share.high,
+    )
+    origin = HostedAnswer(
+        held=standing.words(Word.HELD),
+        awarded=standing.words(Word.RUNNING),
+        lapsed=standing.words(Word.EXPIRED),
+        words=dict(standing.hosted),
+        holding=use.holding,
+        running=use.running,
+        cores=use.cores,
+        cores_limit=use.limit(quota.cores_share),
+    )
+    return CloudStandingAnswer(cloud=found.cloud, as_host=host, as_origin=origin)
 
 
 def trial_answer(trial: PeerTrial) -> PeerTrialAnswer:

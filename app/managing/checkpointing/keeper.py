@@ -105,7 +105,7 @@ class CheckpointKeeper:
         elif self._is_lease_over(job, instance.left_s, predicted, margin_s):
             self._save(job, "lease")
         elif is_time:
-            timing = self._timing(job, instance, predicted)
+            timing = self._timing(job, predicted)
             if self._is_due(job, timing, predicted):
                 self._save(job, timing)
 
@@ -128,11 +128,11 @@ class CheckpointKeeper:
         window_s = predicted.mean_s + 3.0 * predicted.sigma_s + margin_s
         return ends_before_next(left_s, predicted, margin_s) and job.at_risk_s(time.time()) > 2.0 * window_s
 
-    def _timing(self, job: KeptJob, instance: SeenInstance, predicted: Predicted) -> Timing:
+    def _timing(self, job: KeptJob, predicted: Predicted) -> Timing:
         pool = self._wanted.pool(pool_of(job.node))
         if pool is None:
             return Timing.NEVER
-        grace_s = None if instance.left_s is None else self._buyer.grace_s(pool)
+        grace_s = None if pool.market == "on_demand" else self._buyer.grace_s(pool)
         return timing_of(self._wanted.checkpoint.policy, grace_s, predicted, float(self._wanted.checkpoint.margin_s))
 
     def _is_due(self, job: KeptJob, timing: Timing, predicted: Predicted) -> bool:
@@ -142,7 +142,7 @@ class CheckpointKeeper:
         pause_s = max(predicted.mean_s, 1.0)
         if timing is Timing.HAZARD:
             return is_due(self._buyer.next_checkpoint_s(job.node, pool, pause_s, at_risk_s, LOSS_EVERY_S))
-        by_promise = self._wanted.checkpoint.policy == "young" and pool.market == "spot"
+        by_promise = self._wanted.checkpoint.policy == "young" and pool.market != "on_demand"
         rate = self._buyer.eviction_probability(pool) / pool.lifetime_s if by_promise else 0.0
         return is_due_by_young(at_risk_s, pause_s, rate + 1.0 / LOSS_EVERY_S)
 

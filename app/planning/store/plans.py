@@ -19,15 +19,18 @@ _PAGE = f"""
 SELECT {_PLAN} FROM plan WHERE %(before)s::bigint IS NULL OR number < %(before)s ORDER BY number DESC LIMIT %(limit)s
 """
 _TELL = """
-INSERT INTO plan_outcome (plan_id, job, venue, zone, instance_type, promised, said_cost, outcome)
-VALUES (%(plan)s, %(job)s, %(venue)s, %(zone)s, %(instance_type)s, %(promised)s, %(said_cost)s, %(outcome)s::jsonb)
+INSERT INTO plan_outcome (plan_id, job, venue, peer, zone, instance_type, promised, said_cost, outcome)
+VALUES (%(plan)s, %(job)s, %(venue)s, %(peer)s, %(zone)s, %(instance_type)s, %(promised)s, %(said_cost)s,
+    %(outcome)s::jsonb)
 ON CONFLICT (plan_id, job) DO NOTHING
 """
-_OUTCOME = "plan_id, job, told_at, venue, zone, instance_type, promised, said_cost, outcome"
+_OUTCOME = "plan_id, job, told_at, venue, peer, zone, instance_type, promised, said_cost, outcome"
 _TOLD = f"SELECT {_OUTCOME}, outcome = %(outcome)s::jsonb FROM plan_outcome WHERE plan_id = %(plan)s AND job = %(job)s"
-_OF_VENUE = (
-    f"SELECT {_OUTCOME} FROM plan_outcome WHERE venue = %(venue)s ORDER BY told_at DESC, plan_id, job LIMIT %(most)s"
-)
+_OF_PLACE = {
+    place: f"SELECT {_OUTCOME} FROM plan_outcome WHERE {place} = %(name)s "
+    "ORDER BY told_at DESC, plan_id, job LIMIT %(most)s"
+    for place in ("venue", "peer")
+}
 
 
 class StoredPlan(NamedTuple):
@@ -40,12 +43,13 @@ class StoredPlan(NamedTuple):
 
 
 class StoredOutcome(NamedTuple):
-    """A job's outcome, beside what was said of it. Without a venue it did not begin in a pool of one."""
+    """A job's outcome, beside what was said of it. It began in a pool of the venue, at the peer, or elsewhere."""
 
     plan: str
     job: str
     told_at: datetime
     venue: str | None
+    peer: str | None
     zone: str | None
     instance_type: str | None
     promised: float
@@ -59,6 +63,7 @@ class NewOutcome(NamedTuple):
     plan: str
     job: str
     venue: str | None
+    peer: str | None
     zone: str | None
     instance_type: str | None
     promised: float
@@ -97,7 +102,7 @@ class PlanStore:
         given = told._asdict() | {"outcome": json.dumps(told.outcome)}
         await self._database.execute(_TELL, given)
         [row] = await self._database.execute(_TOLD, {name: given[name] for name in ("plan", "job", "outcome")})
-        return StoredOutcome(*row[:9]), bool(row[9])
+        return StoredOutcome(*row[:10]), bool(row[10])
 
     async def of_plan(self, id_: str) -> Sequence[StoredOutcome]:
         """Return the outcomes of a plan's jobs."""
@@ -106,5 +111,12 @@ class PlanStore:
 
     async def of_venue(self, venue: str, most: int) -> Sequence[StoredOutcome]:
         """Return the newest outcomes of jobs that began in a venue, the oldest of them first."""
-        rows = await self._database.execute(_OF_VENUE, {"venue": venue, "most": most})
+        return await self._of_place("venue", venue, most)
+
+    async def of_peer(self, peer: str, most: int) -> Sequence[StoredOutcome]:
+        """Return the newest outcomes of jobs that began at a peer, the oldest of them first."""
+        return await self._of_place("peer", peer, most)
+
+    async def _of_place(self, place: str, name: str, most: int) -> Sequence[StoredOutcome]:
+        rows = await self._database.execute(_OF_PLACE[place], {"name": name, "most": most})
         return [StoredOutcome(*row) for row in reversed(rows)]

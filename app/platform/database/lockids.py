@@ -45,8 +45,13 @@ def webhook_lock(cloud_id: int) -> LockId:
 
 
 def federation_lock(cloud_id: int) -> LockId:
-    """Return the lock that a process holds to speak to peers for a cloud."""
+    """Return the lock that a process holds to do what is due by the clock for a cloud's jobs."""
     return _number("federation"), cloud_id
+
+
+def peer_lock(cloud_id: int, peer: str) -> LockId:
+    """Return the lock that a process holds to speak to a peer for a cloud."""
+    return _number(f"peer.{peer}"), cloud_id
 
 
 def import_lock(cloud_id: int) -> LockId:

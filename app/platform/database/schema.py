@@ -36,7 +36,7 @@ metadata = MetaData(
 )
 
 _NOW = text("now()")
-_MADE = ("created_at", "changed_at")
+_MADE, _JUDGED = ("created_at", "changed_at"), ("created_at", "judged_from")
 _STARTS = text("kind IN ('instance_started', 'instance_rejected')")
 _POLICIES = text("kind IN ('cloud_created', 'policy_changed')")
 _ENDS = text("kind IN ('instance_stopped', 'instance_evicted')")
@@ -44,6 +44,8 @@ _EXTENSIONS = text("kind IN ('instance_extended', 'extension_rejected')")
 _MOVES = text("kind IN ('instance_moved')")
 _NOTICES = text("kind IN ('eviction_scheduled', 'eviction_confirmed', 'eviction_overdue', 'eviction_risk')")
 _ENDINGS = text("kind IN ('promise_ending')")
+_OF_JOB = "'job_requested', 'job_admitted', 'job_offered', 'job_declined', 'job_awarded', 'job_cancelled', 'job_ended'"
+_JOBS = text(f"kind IN ({_OF_JOB})")
 
 agreement = Table(
     "agreement",
@@ -84,15 +86,9 @@ Index("event_notice", event.c.cloud_id, event.c.instance_id, event.c.seq, postgr
 Index("event_promise_ending", event.c.cloud_id, event.c.instance_id, event.c.seq, postgresql_where=_ENDINGS)
 Index("event_move", event.c.cloud_id, event.c.instance_id, event.c.seq, postgresql_where=_MOVES)
 Index("event_extension", event.c.cloud_id, event.c.instance_id, event.c.seq, postgresql_where=_EXTENSIONS)
-Index(
-    "event_extension_asked",
-    event.c.cloud_id,
-    event.c.instance_id,
-    event.c.kind,
-    text("((data->>'lifetime_us')::bigint)"),
-    event.c.at_us,
-    postgresql_where=_EXTENSIONS,
-)
+_ASKED = (event.c.cloud_id, event.c.instance_id, event.c.kind, text("((data->>'lifetime_us')::bigint)"), event.c.at_us)
+Index("event_extension_asked", *_ASKED, postgresql_where=_EXTENSIONS)
+Index("event_job", event.c.cloud_id, text("(data->>'job')"), event.c.seq, postgresql_where=_JOBS)
 Index("event_flavor", event.c.cloud_id, text("(data->>'flavor')"), postgresql_where=text("kind = 'flavor_added'"))
 
 snapshot = Table(
@@ -167,9 +163,10 @@ peer = Table(
     Column("id", Integer, Identity(always=True), primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     *(Column(name, Text, nullable=False) for name in ("url", "cloud", "secret")),
-    Column("paused_because", Text),
+    *(Column(name, Text) for name in ("paused_because", "paused_by")),
+    Column("paused_at", DateTime(timezone=True)),
     Column("quota", JSONB, nullable=False, server_default="{}"),
-    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    *(Column(name, DateTime(timezone=True), nullable=False, server_default=_NOW) for name in _JUDGED),
 )
 
 webhook = Table(
@@ -300,18 +297,18 @@ plan = Table(
     *(Column(name, JSONB, nullable=False) for name in ("request", "answer")),
 )
 
-# What was said of a job and what came of it. A job that began on demand has no venue.
+# What was said of a job and what came of it. A job that began on demand has no venue and no peer.
 plan_outcome = Table(
     "plan_outcome",
     metadata,
     Column("plan_id", Text, ForeignKey("plan.id", ondelete="CASCADE"), primary_key=True),
     Column("job", Text, primary_key=True),
     Column("told_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
-    *(Column(name, Text) for name in ("venue", "zone", "instance_type")),
+    *(Column(name, Text) for name in ("venue", "zone", "instance_type", "peer")),
     *(Column(name, Double, nullable=False) for name in ("promised", "said_cost")),
     Column("outcome", JSONB, nullable=False),
+    *(Index(f"plan_outcome_{name}", name) for name in ("venue", "peer")),
 )
-Index("plan_outcome_venue", plan_outcome.c.venue)
 
 price_gap = Table(
     "price_gap",

@@ -242,6 +242,12 @@ def caller_of(request: Request) -> Caller:
     return caller
 
 
+def owner_of(request: Request) -> str | None:
+    """Return the prefix of the ids that the caller may name, its token's name up to the first dot; None: any id."""
+    caller = caller_of(request)
+    return None if caller.role == Role.ADMIN else caller.name.partition(".")[0]
+
+
 def token_of(scope: Scope) -> bytes | None:
     """Return the token that the request carries, or None."""
     for name, value in scope["headers"]:

@@ -171,6 +171,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.OwnerNotFound: Problem(404, "preemptible.owner.not_found", "No such owner"),
     errors.WebhookNotFound: Problem(404, "preemptible.webhook.not_found", "No such webhook"),
     errors.VenueNotFound: Problem(404, "preemptible.venue.not_found", "No such venue"),
+    errors.PoolNotFound: Problem(404, "preemptible.pool.not_found", "No such pool in the venue"),
     errors.ClusterNotFound: Problem(404, "preemptible.cluster.not_found", "No such cluster"),
     errors.PlanNotFound: Problem(404, "preemptible.plan.not_found", "No such plan"),
     errors.PlannedJobNotFound: Problem(404, "preemptible.plan.job_not_found", "No such job in the plan"),

@@ -92,6 +92,7 @@ PLACES: dict[str, tuple[str, type[Exception]]] = {
     "attempt": ("1", errors.OfferNotFound),
     "job": ("job-1", errors.JobNotFound),
     "venue": ("aws-east", errors.VenueNotFound),
+    "pool": ("1", errors.PoolNotFound),
     "cluster": ("lab", errors.ClusterNotFound),
     "plan": ("nightly-1", errors.PlanNotFound),
 }

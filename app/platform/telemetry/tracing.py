@@ -21,7 +21,9 @@ from app.platform.telemetry.context import shown
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-_UNTRACED = frozenset({"/", "/healthcheck", "/readiness", "/metrics", "/metrics/clouds", "/metrics/clusters"})
+_UNTRACED = frozenset(
+    {"/", "/healthcheck", "/readiness", "/metrics", "/metrics/clouds", "/metrics/clusters", "/metrics/peers"}
+)
 """Paths that machines request every few seconds."""
 _NOTHING: AbstractContextManager[None] = nullcontext()
 

@@ -13,7 +13,7 @@ from app.domain.errors import TenureError
 from app.domain.requests import ExtendRequest, MoveRequest, Operation, StopRequest
 from app.domain.times import to_datetime
 from app.domain.values import InstanceStatus, Role
-from app.platform.http.auth import caller_of, granted_to
+from app.platform.http.auth import caller_of, granted_to, owner_of
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.errors import Forbidden, entries_of
 from app.platform.http.page_forms import next_link
@@ -49,7 +49,7 @@ async def start_instance(request: Request) -> Response:
     """
     body = await read_body(request, StartBody)
     cloud = request.path_params["cloud"]
-    started = await reached(request, Scheduler).start(cloud, body.request(_owner(request)))
+    started = await reached(request, Scheduler).start(cloud, body.request(owner_of(request)))
     location = f"/v1/clouds/{cloud}/instances/{body.instance_id}"
     return respond(start_answer(started.decision, started.seq), 201, {"Location": location})
 
@@ -58,7 +58,7 @@ async def stop_instance(request: Request) -> Response:
     """Stop an instance. Nothing happens if it has ended already."""
     at_us = read_query(request, AtQuery).at_us if request.scope["query_string"] else None
     path = request.path_params
-    await reached(request, Scheduler).stop(path["cloud"], StopRequest(path["instance"], at_us, _owner(request)))
+    await reached(request, Scheduler).stop(path["cloud"], StopRequest(path["instance"], at_us, owner_of(request)))
     return Response(status_code=204)
 
 
@@ -70,7 +70,7 @@ async def extend_instance(request: Request) -> Response:
     that was accepted has the same answer; one that was refused is decided anew, unless it brings the same time.
     """
     body, path = await read_body(request, ExtensionBody), request.path_params
-    asked = ExtendRequest(path["spot"], body.lifetime_us, body.at_us, _owner(request))
+    asked = ExtendRequest(path["spot"], body.lifetime_us, body.at_us, owner_of(request))
     extended = await reached(request, Scheduler).extend(path["cloud"], asked)
     return respond(extension_answer(extended.decision, extended.seq))
 
@@ -103,7 +103,7 @@ async def run_batch(request: Request) -> Response:
     has written anything. If an operation after that needs one, this and all further ones are not decided and say so
     (`preemptible.batch.epochs_crossed`): send them again.
     """
-    operations = await read_batch(request, _owner(request))
+    operations = await read_batch(request, owner_of(request))
     _check_may_move(request, operations)
     outcomes = await reached(request, Scheduler).batch(request.path_params["cloud"], operations)
     request_id = request.scope["state"]["request_id"]
@@ -178,9 +178,3 @@ def _check_may_move(request: Request, operations: Iterable[Operation]) -> None:
         caller_of(request).role
     ):
         raise Forbidden(f"a move takes the role {Role.SERVICE.value}")
-
-
-def _owner(request: Request) -> str | None:
-    """Return the prefix of the ids that the caller may name, its token's name up to the first dot; None: any id."""
-    caller = caller_of(request)
-    return None if caller.role == Role.ADMIN else caller.name.partition(".")[0]

@@ -7,7 +7,7 @@ over the cheapest options, bounded in time; its gap is told, and where it finds 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -98,7 +98,8 @@ def choose_options(
 
 
 def _ranked(options: Sequence[PlanOption]) -> list[int]:
-    return sorted(range(len(options)), key=lambda at: options[at].loss)
+    """Return the numbers of options by rising loss, of equal ones that with the highest survival first."""
+    return sorted(range(len(options)), key=lambda at: (options[at].loss, -options[at].survival))
 
 
 def _keeps(coupling: _Coupling, chosen: Sequence[int]) -> bool:
@@ -115,9 +116,9 @@ def _keeps(coupling: _Coupling, chosen: Sequence[int]) -> bool:
 
 
 def _risks(coupling: _Coupling, taken: Sequence[PlanOption]) -> Mapping[str, float]:
-    found = Counter[str]()
+    found = defaultdict[str, float](float)
     for one in taken:
-        found[coupling.group(one)] += _risk(one)  # type: ignore[assignment]
+        found[coupling.group(one)] += _risk(one)
     return found
 
 

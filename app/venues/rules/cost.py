@@ -122,19 +122,19 @@ def analog_cost(past: PastStarts, price: float, lifetime_us: int) -> float:
 def _analog(
     starts_us: Ints, prices: Dollars, lasted_us: Ints, now_us: int, log_price: float, lifetime_us: int, hours: int
 ) -> float:
-    moved = np.zeros(hours)
+    moved, logs = np.zeros(hours), np.log(prices)
     weights = _PSEUDO_STARTS
     for start in range(prices.shape[0]):
         if lasted_us[start] < lifetime_us or start + (hours - 1) * _PER_HOUR >= prices.shape[0]:
             continue
-        begin = log(prices[start])
+        begin = logs[start]
         distance = (begin - log_price) / _NEAR
         if abs(distance) > 6.0:
             continue
         weight = exp(-distance * distance / 2) * 0.5 ** ((now_us - starts_us[start]) / _HALF_LIFE_US)
         weights += weight
         for hour in range(1, hours):
-            ratio = log(prices[start + hour * _PER_HOUR]) - begin
+            ratio = logs[start + hour * _PER_HOUR] - begin
             moved[hour] += weight * min(max(ratio, -_CLIP), _CLIP)
     whole = 0.0
     for hour in range(hours):

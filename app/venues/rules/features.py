@@ -120,10 +120,10 @@ def _time_above(at_us: Ints, price: Dollars, now_us: int, bid: float) -> tuple[f
             is_above = price[step] > bid
             if is_above and since_us > now_us - ends_us:
                 since_us = now_us - ends_us
-            for scale in range(3):
-                begins_us = at_us[step]
-                if scale:
-                    begins_us = max(begins_us, now_us - (7 * DAY_US if scale == 1 else DAY_US))
+            known[0] += ends_us - at_us[step]
+            above[0] += (ends_us - at_us[step]) * is_above
+            for scale in range(1, 3 if ends_us > now_us - 7 * DAY_US else 1):
+                begins_us = max(at_us[step], now_us - (7 * DAY_US if scale == 1 else DAY_US))
                 if begins_us < ends_us:
                     known[scale] += ends_us - begins_us
                     above[scale] += (ends_us - begins_us) * is_above
@@ -146,7 +146,7 @@ def _three(
     """Return the Kaplan-Meier estimates from all starts, from those under the bid, and from those near the price."""
     lasted_us, revoked = lasted_under(at_us, price, now_us, starts_us, bid)
     is_started = prices <= bid
-    is_near = is_started & (np.abs(np.log(prices / now)) <= _NEAR)
+    is_near = is_started & (prices >= now * exp(-_NEAR)) & (prices <= now * exp(_NEAR))
     is_known = lasted_us >= 0
     blind = share_alive_of(lasted_us, revoked, is_known, lifetime_us)
     started = share_alive_of(lasted_us, revoked, is_known & is_started, lifetime_us)

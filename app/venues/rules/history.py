@@ -104,6 +104,12 @@ def venue_of(rows: Mapping[PoolName, tuple[Ints, Ints]], told: Sequence[SilentSt
     return VenuePrices({name: _steps(at_us, micro, gaps, end_us) for name, (at_us, micro) in ordered.items()}, gaps)
 
 
+def steps_of(at_us: Ints, micro: Ints, told: Sequence[SilentStretch], end_us: int) -> PriceSteps:
+    """Return the history of one pool alone: without the others, only what was `told` and its own silences are gaps."""
+    ordered = _ordered(at_us, micro)
+    return _steps(*ordered, sorted(gap for gap in told if gap.from_us < end_us), end_us)
+
+
 def _ordered(at_us: Ints, micro: Ints) -> tuple[Ints, Ints]:
     order = np.lexsort((micro, at_us))
     at_us, micro = at_us[order], micro[order]

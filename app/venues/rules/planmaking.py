@@ -42,7 +42,7 @@ from app.venues.rules.planoptions import (
     ways_of,
 )
 
-MOST_WAYS = 4
+MOST_WAYS = 12
 STARTS = 240
 _SEED = 7_000
 
@@ -117,11 +117,12 @@ def make_plan(question: PlanQuestion, pools: Sequence[PlanPool]) -> MadePlan:
     choice = choose_options(options, pools, question.limits)
     if choice is None:
         raise BudgetImpossible(sum(min(one.cost for one in of_job) for of_job in options))
-    starts_us = plan_starts(question, pools)
-    rows = zip(question.jobs, fixed, options, choice.chosen, strict=True)
+    rows = zip(question.jobs, options, choice.chosen, strict=True)
+    ways = [_ways(job, of_job, of_job[chosen], pools) for job, of_job, chosen in rows]
+    starts_us = plan_starts(question, [pools[at] for at in sorted({one.pool for of_job in ways for one in of_job})])
     jobs = [
-        _job_plan((at, job), pools, of_job, (of_options, chosen), (starts_us, question))
-        for at, (job, of_job, of_options, chosen) in enumerate(rows)
+        _job_plan(at, pools, fixed[at], (options[at][chosen], ways[at]), (starts_us, question))
+        for at, chosen in enumerate(choice.chosen)
     ]
     return MadePlan(jobs, choice.method, choice.gap, _plan_costs(jobs))
 
@@ -158,7 +159,10 @@ def job_options(
 
 
 def plan_starts(question: PlanQuestion, pools: Sequence[PlanPool]) -> Ints:
-    """Return evenly spaced starts of the window, from which the longest job can be watched to its deadline."""
+    """Return evenly spaced starts of the window, from which the longest job can be watched to its deadline.
+
+    `pools` are those of the ways alone: a pool that is known for a day must not shorten what others show.
+    """
     ends = [pool.past.end_us for pool in pools if pool.past is not None]
     begins = [max(int(pool.past.at_us[0]), question.now_us - question.window_us) for pool in pools if pool.past]
     if not ends:
@@ -170,15 +174,14 @@ def plan_starts(question: PlanQuestion, pools: Sequence[PlanPool]) -> Ints:
 
 
 def _job_plan(
-    numbered: tuple[int, PlanJob],
+    at: int,
     pools: Sequence[PlanPool],
     fixed: FixedMachine | None,
-    found: tuple[Sequence[PlanOption], int],
+    found: tuple[PlanOption, list[PlanOption]],
     asked: tuple[Ints, PlanQuestion],
 ) -> JobPlan:
-    (at, job), (options, number), (starts_us, question) = numbered, found, asked
-    chosen = options[number]
-    ways = ways_after(options, chosen, pools) if job.deadline_us is not None else [chosen] * (chosen.pool >= 0)
+    (chosen, ways), (starts_us, question) = found, asked
+    job = question.jobs[at]
     policy, terms = terms_of(job, fixed, question.now_us)
     columns = JobPolicy(tuple(one.times for one in ways), policy.on_demand, policy.margin_us).columns
     replaying = ways_of([(pools[one.pool], one.bid) for one in ways])
@@ -206,12 +209,21 @@ def _unreplayed(job: PlanJob, chosen: PlanOption, fixed: FixedMachine | None) ->
     return JobPlan(job, inf, chosen, [], fixed, Replays(rows, np.arange(STARTS)), segments, segments)
 
 
+def _ways(
+    job: PlanJob, options: Sequence[PlanOption], chosen: PlanOption, pools: Sequence[PlanPool]
+) -> list[PlanOption]:
+    """Return the ways of a job: one alone if it is launched once."""
+    if job.deadline_us is not None:
+        return ways_after(options, chosen, pools)
+    return [chosen] if chosen.pool >= 0 else []
+
+
 def ways_after(options: Sequence[PlanOption], chosen: PlanOption, pools: Sequence[PlanPool]) -> list[PlanOption]:
     """Return the chosen option and the best of other pools, those of groups that are not yet there first."""
     if chosen.pool < 0:
         return []
     found = [chosen]
-    ranked = sorted((one for one in options if one.pool >= 0), key=lambda one: one.loss)
+    ranked = sorted((one for one in options if one.pool >= 0), key=lambda one: (one.loss, -one.survival))
     while len(found) < MOST_WAYS:
         groups, taken = {pools[one.pool].group for one in found}, {one.pool for one in found}
         left = [one for one in ranked if one.pool not in taken]

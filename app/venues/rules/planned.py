@@ -18,6 +18,7 @@ from app.engine.cluster import Ints
 from app.venues.rules.history import Dollars, PriceSteps
 from app.venues.rules.jobsteps import WayTimes
 from app.venues.rules.moldable import Parallelism, run_time_us
+from app.venues.rules.training import TrainedSurvival
 from app.venues.rules.types import MachineType
 
 MONTH_US = 30 * DAY_US
@@ -27,10 +28,14 @@ _POINTS = 256
 
 
 class SurvivalSource(StrEnum):
-    """The evidence for a survival: past prices, a cloud's quantile table, observed machines, or a provider's rate."""
+    """The evidence for a survival: the pool's past prices, a model learned from those of all pools of its venue, a
+    quantile table here or at a peer, observed machines, or a provider's rate.
+    """
 
     PRICE_CROSSING = "price_crossing"
+    LEARNED = "learned"
     QUANTILE_TABLE = "quantile_table"
+    PEER_PROMISE = "peer_promise"
     OBSERVED = "observed"
     PROVIDER_RATE = "provider_rate"
 
@@ -103,8 +108,8 @@ class PlanJob(NamedTuple):
 class PlanPool:
     """Machines of a type in a zone, `group`; `units` infinite: as fast as whatever the job was asked for.
 
-    `past`: its prices up to now. Or `curve`, with a steady price of an hour. `cap`: the most jobs of a
-    plan that may begin there.
+    `past`: its prices up to now, with the model of its venue, `trained`, if that may speak of it. Or `curve`, with a
+    steady price of an hour. `cap`: the most jobs of a plan that may begin there.
     """
 
     group: str
@@ -114,6 +119,7 @@ class PlanPool:
     steady: float = float("nan")
     curve: PoolCurve | None = None
     cap: int | None = None
+    trained: TrainedSurvival | None = None
 
     @property
     def price(self) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, inf, isnan, log
+from math import ceil, inf, isnan, log, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from app.engine.cluster import Ints
 from app.venues.rules.bounds import FIRST_EFFECT, least_survival, windows_of
 from app.venues.rules.checkpoints import CheckpointRule, interval_us
 from app.venues.rules.cost import average_price
-from app.venues.rules.features import EVERY_US
+from app.venues.rules.features import EVERY_US, features_of
 from app.venues.rules.history import Dollars, PriceSteps
 from app.venues.rules.jobreplay import (
     COST,
@@ -62,6 +62,16 @@ class KnownPool:
     prices: Dollars
     usual: float
     hazard_per_us: float
+    window_us: int
+
+
+class AskedBid(NamedTuple):
+    """A bid for a run, with the launch before it, and what the venue's model says of its survival: NaN without one."""
+
+    run_us: float
+    launch_us: int
+    bid: float
+    chance: float
 
 
 class SeenPast(NamedTuple):
@@ -88,12 +98,12 @@ def known_pool(pool: PlanPool, window_us: int) -> KnownPool:
     if past is None:
         assert pool.curve is not None
         share = max(pool.curve.share_alive(DAY_US), 1e-9)
-        return KnownPool(pool, np.empty(0, np.int64), np.empty(0), pool.steady, -log(share) / DAY_US)
+        return KnownPool(pool, np.empty(0, np.int64), np.empty(0), pool.steady, -log(share) / DAY_US, window_us)
     starts_us = lattice(max(int(past.at_us[0]), past.end_us - window_us), past.end_us, EVERY_US)
     prices = prices_at(past.at_us, past.price, starts_us)
     most = max(pool.machine.on_demand, pool.price) if not isnan(pool.machine.on_demand) else pool.price
     mean, hazard = average_price(past, most), _hazard_per_us(past, most)
-    return KnownPool(pool, starts_us, prices, (mean + pool.price) / 2.0, hazard)
+    return KnownPool(pool, starts_us, prices, (mean + pool.price) / 2.0, hazard, window_us)
 
 
 def screened(job: PlanJob, pools: Sequence[KnownPool]) -> list[int]:
@@ -125,7 +135,9 @@ def pool_options(
     policy, terms = terms_of(job, fixed, now_us)
     near = _nearest(known, known.pool.past, terms.left_us)
     seen = SeenPast(highest, near, _weights(known, known.pool.past, near))
-    asked = [(run_us, launch_us, bid) for bid in _bids(known, highest)]
+    bids = _bids(known, highest)
+    chances = _chances(known, known.pool.past, bids, int(run_us) + launch_us)
+    asked = [AskedBid(run_us, launch_us, *one) for one in zip(bids, chances, strict=True)]
     found = [_priced(job, at, known, (policy, terms), seen, one) for one in asked]
     return undominated([one for one in found if one is not None])
 
@@ -162,6 +174,17 @@ def _bids(known: KnownPool, highest: Dollars) -> list[float]:
     return sorted(bid for bid in found if not isnan(bid))
 
 
+def _chances(known: KnownPool, past: PriceSteps, bids: Sequence[float], lifetime_us: int) -> list[float]:
+    """Return the survival of rising bids by the model of the pool's venue, NaN without one. It never falls."""
+    pool = known.pool
+    if pool.trained is None:
+        return [nan] * len(bids)
+    lifetimes_us = np.full(len(bids), lifetime_us, np.int64)
+    rows = features_of(past, known.window_us, np.array(bids), lifetimes_us, pool.machine.on_demand)
+    chances: list[float] = np.maximum.accumulate(pool.trained.chances(rows)).tolist()
+    return chances
+
+
 def _times(job: PlanJob, run_us: float, launch_us: int, hazard_per_us: float) -> WayTimes:
     if job.checkpoint is None:
         return WayTimes(run_us, launch_us=launch_us)
@@ -191,10 +214,10 @@ def _priced(
     known: KnownPool,
     rules: tuple[JobPolicy, JobTerms],
     seen: SeenPast,
-    asked: tuple[float, int, float],
+    asked: AskedBid,
 ) -> PlanOption | None:
     """Return a bid with its survival and cost; None if the past shows no start like now that could be watched."""
-    (run_us, launch_us, bid), past, near = asked, known.pool.past, seen.near
+    (run_us, launch_us, bid, chance), past, near = asked, known.pool.past, seen.near
     assert past is not None
     begun = begun_under(seen.highest, known.prices, bid)
     shown = share_surviving(begun, bid)
@@ -205,6 +228,7 @@ def _priced(
     found = replayed(starts, ways_of([(known.pool, bid)]), rules[1], *_with(rules[0], times))
     calm = known.pool.price * ceil((launch_us + run_us) / HOUR_US)
     cost, done, lived = _means(found, seen.weights, (calm, shown))
+    lived = lived if isnan(chance) else chance
     windows = windows_of(begun, known.starts_us, int(run_us) + launch_us)
     at_least = least_survival(min(lived, shown), windows, FIRST_EFFECT, CONFIDENCE)
     return PlanOption(at, bid, times, lived, at_least, windows, cost, done, _loss(job, cost, done))

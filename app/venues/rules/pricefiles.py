@@ -18,6 +18,7 @@ import numpy as np
 from app.domain.inputs import InputError
 from app.domain.times import MAX_TIME_US, SECOND_US, from_datetime
 from app.venues.rules.history import MICRO, PoolName, SilentStretch, VenuePrices, venue_of
+from app.venues.rules.poolwords import POOL_WORD
 from app.venues.rules.rates import ProviderRate, RateKind
 
 CSV_COLUMNS = ["provider", "region", "zone", "instance_type", "product", "time", "price", "currency"]
@@ -33,7 +34,6 @@ _LONGEST_LINE = 2_000
 _LONGEST_WORD = 100
 _PRICE = re.compile(r"\d{1,5}(?:\.\d{1,12})?", re.ASCII)
 _SHARE = re.compile(r"[01](?:\.\d{1,20})?", re.ASCII)
-POOL_WORD = r"^[A-Za-z0-9][A-Za-z0-9 ._/()+-]*$"
 _WORD = re.compile(POOL_WORD.strip("^$"), re.ASCII)
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _ZONE_ID = re.compile(r"[a-z]+\d*-az\d+")

@@ -24,7 +24,7 @@ from app.venues.rules.training import LEAST_KNOWN_US, TrainedSurvival
 
 LEAST_HISTORY_US = DAY_US
 CONFIDENCE = 0.95
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 _CROSSING = QuoteSource.PRICE_CROSSING
 
 
@@ -59,12 +59,12 @@ def pool_quote(
     steps: PriceSteps, now_us: int, window_us: int, lifetime_us: int, probability: float, effect: int
 ) -> PoolQuote:
     """Return the quote of a pool at a time; `effect` is the venue's design effect."""
-    past = steps.between(now_us - window_us, now_us + 1)
-    if not len(past.price) or past.at_us[0] > now_us or isnan(past.price[-1]):
+    past = past_until(steps, now_us, window_us)
+    if past is None:
         return PoolQuote(None, why_not=QuoteReason.PRICE_UNKNOWN)
     price = float(past.price[-1])
     starts_us = lattice(max(int(past.at_us[0]), past.end_us - window_us), past.end_us, EVERY_US)
-    if _known_us(past, window_us) < LEAST_HISTORY_US:
+    if known_us(past, window_us) < LEAST_HISTORY_US:
         return PoolQuote(price, why_not=QuoteReason.HISTORY_TOO_SHORT)
     highest = highest_within(past, starts_us, lifetime_us)
     bid = least_bid(highest, probability, price)
@@ -84,10 +84,8 @@ def learned_quote(
 ) -> PoolQuote | None:
     """Return the quote of the only pool by a venue's model; None if too little of its past is known for that."""
     [steps], window_us = pools.steps, pools.window_us
-    past = steps.between(now_us - window_us, now_us + 1)
-    if not len(past.price) or past.at_us[0] > now_us or isnan(past.price[-1]):
-        return None
-    if _known_us(past, window_us) < LEAST_KNOWN_US:
+    past = past_until(steps, now_us, window_us)
+    if past is None or known_us(past, window_us) < LEAST_KNOWN_US:
         return None
     bid, found = trained.least_bid(pools, 0, past, lifetime_us, probability)
     chance = min(found, probability)  # calibrated are bids of a level; what a bid says beyond it is too much
@@ -99,7 +97,7 @@ def learned_quote(
     price = float(past.price[-1])
     cost = analog_cost(starts, price, lifetime_us)
     told = PoolQuote(price, bid, chance, at_least, windows, cost, QuoteSource.LEARNED)
-    if chance >= probability - _ROUNDING:
+    if chance >= probability - ROUNDING:
         return told
     return replace(told, bid=None, why_not=QuoteReason.PROBABILITY_NOT_REACHED)
 
@@ -125,7 +123,16 @@ def on_demand_cost(price: float | None, lifetime_us: int) -> float | None:
     return None if price is None else price * ceil(lifetime_us / HOUR_US)
 
 
-def _known_us(past: PriceSteps, window_us: int) -> int:
+def past_until(steps: PriceSteps, now_us: int, window_us: int) -> PriceSteps | None:
+    """Return what was known of a pool in the window before a time; None if its price is unknown then."""
+    past = steps.between(now_us - window_us, now_us + 1)
+    if not len(past.price) or past.at_us[0] > now_us or isnan(past.price[-1]):
+        return None
+    return past
+
+
+def known_us(past: PriceSteps, window_us: int) -> int:
+    """Return for how long of the window before its end a pool's price is known."""
     begins = np.maximum(past.at_us, past.end_us - window_us)
     lengths = np.diff(np.append(begins, past.end_us))
     return int(lengths[~np.isnan(past.price)].sum())

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 BAND_CENTRES = (0.025, 0.075, 0.125, 0.175, 0.25)
 """The middles of AWS' bands: under 5 %, to 10, to 15, to 20, and above, which has no middle: a guess."""
+_BAND_ENDS = (0.05, 0.1, 0.15, 0.2)
 
 
 class RateKind(StrEnum):
@@ -29,3 +30,8 @@ class ProviderRate(NamedTuple):
     at_us: int
     kind: RateKind
     share: float
+
+
+def band_of(share: float) -> int:
+    """Return the number of the band that a share of machines taken back is in."""
+    return sum(share >= end for end in _BAND_ENDS)

@@ -83,15 +83,21 @@ def share_alive_of(lasted_us: Ints, revoked: Bools, of: Bools, lifetime_us: int)
     Between two censored starts its factors cancel to the share that was revoked between them, so only the few
     censored ones are sorted. A start censored at a time still counts as at risk then.
     """
-    at_risk = np.count_nonzero(of)
+    at_risk, censored = 0, 0
+    for start in range(lasted_us.shape[0]):
+        at_risk += of[start]
+        censored += of[start] and lasted_us[start] < lifetime_us and not revoked[start]
     if not at_risk:
         return 0.5
-    early = of & (lasted_us < lifetime_us)
-    censored_us = np.sort(lasted_us[early & ~revoked])
-    lost = np.zeros(censored_us.shape[0] + 1)
+    censored_us, lost, censored = np.empty(censored, np.int64), np.zeros(censored + 1), 0
     for start in range(lasted_us.shape[0]):
-        if early[start] and revoked[start]:
-            lost[np.searchsorted(censored_us, lasted_us[start])] += 1.0
+        if of[start] and lasted_us[start] < lifetime_us and not revoked[start]:
+            censored_us[censored] = lasted_us[start]
+            censored += 1
+    censored_us.sort()
+    for start in range(lasted_us.shape[0]):
+        if of[start] and lasted_us[start] < lifetime_us and revoked[start]:
+            lost[np.searchsorted(censored_us, lasted_us[start]) if lasted_us[start] else 0] += 1.0
     share = 1.0
     for part in range(lost.shape[0]):
         if lost[part]:

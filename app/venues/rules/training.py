@@ -18,7 +18,7 @@ from app.domain.times import DAY_US, HOUR_US
 from app.venues.rules.calibrate import moved_shift, target_of
 from app.venues.rules.candidates import candidate_bids, least_reaching
 from app.venues.rules.drawing import PricedPools, highest_from
-from app.venues.rules.history import PriceSteps
+from app.venues.rules.history import Dollars, PriceSteps
 from app.venues.rules.learned import LearnedSurvival, fit_survival
 
 LEAST_KNOWN_US = 20 * DAY_US
@@ -57,17 +57,29 @@ class TrainedSurvival:
         bids = candidate_bids(float(past.price[-1]), pools.on_demand[pool])
         shift = self.shift(share)
         target, low, high = target_of(share, shift), 0, len(bids) - 1
+        known = dict[int, float]()
+
+        def chance(at: int) -> float:
+            if at not in known:
+                known[at] = float(self.model.chances(pools.rows(pool, past, [float(bids[at])], lifetime_us))[0])
+            return known[at]
+
         while low < high:
             middle = (low + high) // 2
-            if self._chance(pools, pool, past, float(bids[middle]), lifetime_us) >= target:
-                high = middle
-            else:
-                low = middle + 1
-        chance = self._chance(pools, pool, past, float(bids[low]), lifetime_us)
-        return float(bids[low]), _sigmoid(_logit(chance) - shift)
+            low, high = (low, middle) if chance(middle) >= target else (middle + 1, high)
+        return float(bids[low]), _sigmoid(_logit(chance(low)) - shift)
 
-    def _chance(self, pools: PricedPools, pool: int, past: PriceSteps, bid: float, lifetime_us: int) -> float:
-        return float(self.model.chances(pools.rows(pool, past, [bid], lifetime_us))[0])
+    def chances(self, rows: Dollars) -> Dollars:
+        """Return the calibrated probability to survive for each row of features: the level that it is the least for.
+
+        A level is reached by the chance of `target_of` its shift; between and beyond LEVELS the shift is as in `shift`.
+        """
+        levels = np.array([_logit(level) for level in LEVELS])
+        targets = np.maximum.accumulate(levels + self.shifts)
+        asked = np.array([_logit(chance) for chance in self.model.chances(rows).tolist()])
+        found = np.interp(asked, targets, levels)
+        found += np.minimum(asked - targets[0], 0.0) + np.maximum(asked - targets[-1], 0.0)
+        return np.array([_sigmoid(one) for one in found.tolist()])
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values."""

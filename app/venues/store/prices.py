@@ -101,6 +101,9 @@ WHERE venue_id = %(venue)s AND one <= %(at_us)s AND day = (
     WHERE venue_id = %(venue)s AND day <= %(day)s AND at_us[1] <= %(at_us)s
 )
 """
+_DAYS_OF_POOL = """
+SELECT pool_id, at_us, micro FROM price_day WHERE pool_id = %(pool)s AND day BETWEEN %(first)s AND %(last)s ORDER BY day
+"""
 _DAYS = """
 SELECT pool_id, at_us, micro FROM price_day JOIN pool ON pool.id = pool_id
 WHERE venue_id = %(venue)s AND day BETWEEN %(first)s AND %(last)s ORDER BY pool_id, day
@@ -211,6 +214,7 @@ class VenuePriceStore:
             [[is_free]] = await session.execute("SELECT pg_try_advisory_xact_lock(%(a)s, %(b)s)", lock)
             if not is_free:
                 raise VenueBusy(f"prices are being written; venue {name!r} was not removed")
+            await session.execute("SELECT id FROM venue WHERE name = %(name)s FOR UPDATE", {"name": name})
             for statement in _REMOVE_OF_VENUE:
                 await session.execute(statement, {"name": name})
             return bool(await session.execute("DELETE FROM venue WHERE name = %(name)s RETURNING id", {"name": name}))
@@ -243,6 +247,11 @@ class VenuePriceStore:
         asked = {"venue": venue_id, "first": first_us // DAY_US, "last": last_us // DAY_US}
         return [DayOfPrices(*row) for row in await self._database.execute_directly(_DAYS, asked)]
 
+    async def days_of_pool(self, pool_id: int, first_us: int, last_us: int) -> list[DayOfPrices]:
+        """Return the prices of one pool on the days that two times lie in, and of those between, by time."""
+        asked = {"pool": pool_id, "first": first_us // DAY_US, "last": last_us // DAY_US}
+        return [DayOfPrices(*row) for row in await self._database.execute(_DAYS_OF_POOL, asked)]
+
     async def types(self, venue_id: int) -> dict[str, MachineType]:
         """Return the machine types that were told, by name."""
         sql = "SELECT instance_type, compute_units, memory_gib, on_demand FROM machine_type WHERE venue_id = %(venue)s"
@@ -272,8 +281,8 @@ async def _write_rates(session: Session, venue_id: int, rates: Mapping[PoolName,
 
 
 async def pools_of(session: Session, venue_id: int, names: Iterable[PoolName]) -> dict[PoolName, int]:
-    """Return the ids of all pools of a venue; those named are made if they are not there."""
-    named = [*names]
+    """Return the ids of all pools of a venue; those named are made if they are not there, always in one order."""
+    named = sorted(names)
     words = {word: [getattr(name, word) for name in named] for word in PoolName._fields}
     await session.execute(_POOLS, {"venue": venue_id, **words})
     sql = f"SELECT {_OF_POOL} FROM pool WHERE venue_id = %(venue)s"

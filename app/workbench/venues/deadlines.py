@@ -10,6 +10,7 @@ import numpy as np
 from app.domain.progress import Progress
 from app.venues.rules.policy import DeadlinePace, DeadlineState, next_place, step_to
 from app.workbench.venues.availability import Availability
+from app.workbench.venues.ratedeadlines import RatedEnd, RatedTerms, rated_policy, rated_run
 
 ON_DEMAND_OVER_SPOT = 3.06
 """The prices of a V100 machine in 2022 and 2023: 3.06 and about 1 dollar an hour."""
@@ -24,8 +25,13 @@ _PACES = {"one zone, safety net": DeadlinePace.SAFETY_NET, "one zone, uniform pr
 Ranking = Callable[[int, Sequence[int]], Sequence[int]]
 
 
-WAYS = ("survival", "random", "fixed order", "one zone", "one zone, safety net", "one zone, uniform progress")
-"""In all zones by three rankings; in one zone with the pace that was cheaper before, and with either pace."""
+BANDS = "bands alone"
+WAYS = (
+    "survival", "random", "fixed order", "one zone", "one zone, safety net", "one zone, uniform progress", BANDS,
+)  # fmt: skip
+"""In all zones by three rankings; in one zone with the pace that was cheaper before, and with either pace; in all zones
+as the service plans it if it knows nothing but a provider's bands.
+"""
 
 
 def backtest_deadlines(records: Availability, seed: int, count: int, progress: Progress) -> dict[str, Any]:
@@ -40,12 +46,18 @@ def backtest_deadlines(records: Availability, seed: int, count: int, progress: P
     return {key: float(np.mean([cell[key] for cell in first])) for key in first[0]} | {"cells": cells}
 
 
-def _runs(records: Availability, case: tuple[float, float], way: str, seed: int, count: int) -> list[DeadlineState]:
+def _runs(
+    records: Availability, case: tuple[float, float], way: str, seed: int, count: int
+) -> Sequence[DeadlineState | RatedEnd]:
     draw = np.random.default_rng([seed, 5_000])
     length = records.had.shape[1]
     need = int(case[0] * case[1] * 3600 / records.tick_s) + 1
     starts = np.sort(draw.integers(length // 2, max(length - need, length // 2 + 1), count)).tolist()
     everywhere = range(len(records.zones))
+    if way == BANDS:
+        terms = RatedTerms(case, ON_DEMAND_OVER_SPOT, CHANGEOVER_H)
+        policy, zones = rated_policy(records, terms)
+        return [rated_run(records, start, terms, policy, zones) for start in starts]
     if not way.startswith("one zone"):
         ranking = {"survival": survival_ranking(records), "random": _random_ranking(draw)}.get(way, lambda _, had: had)
         return [run_job(records, start, case, ranking, DeadlinePace.SAFETY_NET, everywhere) for start in starts]
@@ -121,7 +133,7 @@ def cheaper_pace(
     return min(DeadlinePace, key=cost)
 
 
-def _summary(ends: Sequence[DeadlineState]) -> dict[str, float]:
+def _summary(ends: Sequence[DeadlineState | RatedEnd]) -> dict[str, float]:
     work_h = [end.spot_h + end.fixed_h - CHANGEOVER_H * end.launches for end in ends]
     paid = [end.spot_h + ON_DEMAND_OVER_SPOT * end.fixed_h for end in ends]
     return {

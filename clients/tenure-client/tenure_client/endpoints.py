@@ -12,7 +12,7 @@ from enum import Enum, StrEnum
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from tenure_client.forms.advice import CheckpointAdviceAnswer
+from tenure_client.forms.advice import BidAdviceAnswer, CheckpointAdviceAnswer
 from tenure_client.forms.answer import Json
 from tenure_client.forms.clouds import CloudAnswer, CloudsAnswer
 from tenure_client.forms.clusters import (
@@ -42,9 +42,17 @@ from tenure_client.forms.instances import (
 from tenure_client.forms.jobs import AttemptsAnswer, JobAnswer, JobsAnswer
 from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
 from tenure_client.forms.owners import OwnerAnswer, OwnersAnswer
-from tenure_client.forms.peers import OfferWordAnswer, PeerAnswer, PeersAnswer, PeerTrialAnswer
+from tenure_client.forms.peers import (
+    OfferWordAnswer,
+    PeerAnswer,
+    PeerPromiseAnswer,
+    PeersAnswer,
+    PeerStandingAnswer,
+    PeerTrialAnswer,
+)
 from tenure_client.forms.plans import (
     JobMoveAnswer,
+    PeerReliabilityAnswer,
     PlanAnswer,
     PlanOutcomeAnswer,
     PlansAnswer,
@@ -52,7 +60,15 @@ from tenure_client.forms.plans import (
 )
 from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
 from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, TokensAnswer, VersionsAnswer
-from tenure_client.forms.venues import ObservedAnswer, PoolsAnswer, VenueAnswer, VenueQuotesAnswer, VenuesAnswer
+from tenure_client.forms.venues import (
+    ObservedAnswer,
+    PoolPricesAnswer,
+    PoolsAnswer,
+    PoolSurvivalAnswer,
+    VenueAnswer,
+    VenueQuotesAnswer,
+    VenuesAnswer,
+)
 from tenure_client.forms.webhooks import (
     DeadLettersAnswer,
     NewWebhookAnswer,
@@ -283,6 +299,7 @@ OFFER_JOB = Endpoint("PUT", _OFFER, OfferWordAnswer, Chapter.PEERS, "Offer a job
 AWARD_JOB = Endpoint("PUT", f"{_OFFER}/award", OfferWordAnswer, Chapter.PEERS, "Award a job")
 OFFER = Endpoint("GET", _OFFER, OfferWordAnswer, Chapter.PEERS, "Show an attempt")
 WITHDRAW_OFFER = Endpoint("DELETE", _OFFER, OfferWordAnswer, Chapter.PEERS, "End an attempt")
+PEER_PROMISE = Endpoint("GET", f"{_CLOUD}/promise", PeerPromiseAnswer, Chapter.PEERS, "Ask what a host promises")
 _PEER = "/v1/peers/{peer}"
 ADD_PEER = Endpoint("POST", "/v1/peers", PeerAnswer, Chapter.PEERS, "Enter a peer", 201, repeat=Repeat.ONCE)
 PEERS = Endpoint("GET", "/v1/peers", PeersAnswer, Chapter.PEERS, "List peers")
@@ -291,13 +308,27 @@ CHANGE_PEER = Endpoint("PATCH", _PEER, PeerAnswer, Chapter.PEERS, "Change a peer
 PAUSE_PEER = Endpoint("POST", f"{_PEER}/pause", PeerAnswer, Chapter.PEERS, "Pause a peer")
 RESUME_PEER = Endpoint("POST", f"{_PEER}/resume", PeerAnswer, Chapter.PEERS, "Resume a peer")
 TEST_PEER = Endpoint("POST", f"{_PEER}/test", PeerTrialAnswer, Chapter.PEERS, "Test a peer")
+STANDING = Endpoint(
+    "GET", f"{_PEER}/standing", PeerStandingAnswer, Chapter.PEERS, "Promised against happened at a peer"
+)
 REMOVE_PEER = Endpoint("DELETE", _PEER, NOTHING, Chapter.PEERS, "Remove a peer", 204)
 _VENUE = "/v1/venues/{venue}"
 VENUES = Endpoint("GET", "/v1/venues", VenuesAnswer, Chapter.VENUES, "List venues")
 VENUE = Endpoint("GET", _VENUE, VenueAnswer, Chapter.VENUES, "Show a venue")
 REMOVE_VENUE = Endpoint("DELETE", _VENUE, NOTHING, Chapter.VENUES, "Remove a venue", 204, repeat=Repeat.ONCE)
 POOLS = Endpoint("GET", f"{_VENUE}/pools", PoolsAnswer, Chapter.VENUES, "List a venue's pools")
+POOL_SURVIVAL = Endpoint(
+    "GET", f"{_VENUE}/pools/{{pool}}/survival", PoolSurvivalAnswer, Chapter.VENUES, "Show a pool's survival and bids"
+)
 OBSERVE = Endpoint("POST", f"{_VENUE}/observations", ObservedAnswer, Chapter.VENUES, "Report what became of machines")
+PRICES = Endpoint("GET", f"{_VENUE}/prices", PoolPricesAnswer, Chapter.VENUES, "List a pool's prices")
+VENUE_CHECKPOINT_ADVICE = Endpoint(
+    "GET",
+    f"{_VENUE}/checkpoint-advice",
+    BidAdviceAnswer,
+    Chapter.VENUES,
+    "Ask when a job on a machine under a bid should be checkpointed",
+)
 VENUE_QUOTES = Endpoint("GET", f"{_VENUE}/quotes", VenueQuotesAnswer, Chapter.VENUES, "Ask a venue for bids")
 _CLUSTER = "/v1/clusters/{cluster}"
 CLUSTERS = Endpoint("GET", "/v1/clusters", ClustersAnswer, Chapter.CLUSTERS, "List clusters")
@@ -317,6 +348,9 @@ REPORT_CLUSTER_EVENTS = Endpoint(
 VENUE_RELIABILITY = Endpoint(
     "GET", f"{_VENUE}/reliability", VenueReliabilityAnswer, Chapter.VENUES, "Promised against happened in a venue"
 )
+PEER_RELIABILITY = Endpoint(
+    "GET", f"{_PEER}/reliability", PeerReliabilityAnswer, Chapter.PEERS, "Promised against happened at a peer"
+)
 _PLAN = "/v1/plans/{plan}"
 MAKE_PLAN = Endpoint("POST", "/v1/plans", PlanAnswer, Chapter.PLANS, "Plan jobs")
 PLANS = Endpoint("GET", "/v1/plans", PlansAnswer, Chapter.PLANS, "List plans")
@@ -335,3 +369,4 @@ READINESS = Endpoint("GET", "/readiness", ReadinessAnswer, Chapter.SERVICE, "Che
 PROCESS_METRICS = Endpoint("GET", "/metrics", str, Chapter.SERVICE, "Read this process's metrics")
 CLOUD_METRICS = Endpoint("GET", "/metrics/clouds", str, Chapter.SERVICE, "Read the clouds' metrics")
 CLUSTER_METRICS = Endpoint("GET", "/metrics/clusters", str, Chapter.SERVICE, "Read the clusters' metrics")
+PEER_METRICS = Endpoint("GET", "/metrics/peers", str, Chapter.SERVICE, "Read the peers' metrics")

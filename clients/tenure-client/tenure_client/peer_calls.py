@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tenure_client import endpoints
 from tenure_client.endpoints import Call
-from tenure_client.forms.peers import PeerAnswer, PeersAnswer, PeerTrialAnswer
+from tenure_client.forms.peers import PeerAnswer, PeersAnswer, PeerStandingAnswer, PeerTrialAnswer
 
 
 def add_peer(
@@ -58,3 +58,13 @@ def test_peer(peer: str) -> Call[PeerTrialAnswer]:
 def remove_peer(peer: str) -> Call[None]:
     """Forget a peer. Jobs that were awarded to it are taken back at the end of their leases."""
     return endpoints.REMOVE_PEER.call(peer=peer)
+
+
+def standing(peer: str) -> Call[PeerStandingAnswer]:
+    """Tell what a peer promised against what happened, by cloud, in both directions."""
+    return endpoints.STANDING.call(peer=peer)
+
+
+def peer_metrics() -> Call[str]:
+    """Read the metrics of all peers as Prometheus's text."""
+    return endpoints.PEER_METRICS.call()

@@ -11,6 +11,7 @@ from tenure_client.calls import PAGE
 from tenure_client.endpoints import Call, Listing
 from tenure_client.forms.plans import (
     JobMoveAnswer,
+    PeerReliabilityAnswer,
     PlanAnswer,
     PlanOutcomeAnswer,
     PlanSummaryAnswer,
@@ -24,6 +25,7 @@ def make_plan(
     *,
     venues: Sequence[str] | None = None,
     clouds: Sequence[Mapping[str, Any]] | None = None,
+    peers: Sequence[Mapping[str, Any]] | None = None,
     rates: Sequence[Mapping[str, Any]] | None = None,
     probability: float | None = None,
     checkpoint: Mapping[str, Any] | None = None,
@@ -40,6 +42,7 @@ def make_plan(
         "jobs": [*jobs],
         "venues": None if venues is None else [*venues],
         "clouds": None if clouds is None else [*clouds],
+        "peers": None if peers is None else [*peers],
         "rates": None if rates is None else [*rates],
         "probability": probability,
         "checkpoint": checkpoint,
@@ -82,3 +85,8 @@ def tell_outcome(
 def venue_reliability(venue: str) -> Call[VenueReliabilityAnswer]:
     """Show how true plans were for the jobs that began in a venue."""
     return endpoints.VENUE_RELIABILITY.call(venue=venue)
+
+
+def peer_reliability(peer: str) -> Call[PeerReliabilityAnswer]:
+    """Show how true plans were for the jobs that began at a peer."""
+    return endpoints.PEER_RELIABILITY.call(peer=peer)

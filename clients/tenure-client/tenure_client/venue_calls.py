@@ -10,8 +10,16 @@ from msgspec import to_builtins
 from tenure_client import endpoints
 from tenure_client.calls import PAGE
 from tenure_client.endpoints import Call, Listing
+from tenure_client.forms.advice import BidAdviceAnswer
 from tenure_client.forms.answer import Seconds
-from tenure_client.forms.venues import ObservedAnswer, PoolAnswer, VenueAnswer, VenueQuotesAnswer
+from tenure_client.forms.venues import (
+    ObservedAnswer,
+    PoolAnswer,
+    PoolPriceAnswer,
+    PoolSurvivalAnswer,
+    VenueAnswer,
+    VenueQuotesAnswer,
+)
 from tenure_client.values import MachineSeen
 
 
@@ -41,6 +49,74 @@ def pools(
     """List a venue's pools with their newest prices."""
     query = {"type": instance_type, "zone": zone, "limit": limit, "marker": marker}
     return Listing(endpoints.POOLS.call(query=query, venue=venue), lambda page: page.pools)
+
+
+def pool_survival(
+    venue: str,
+    pool: int,
+    *,
+    bids: Sequence[float] = (),
+    lifetime_s: Seconds | None = None,
+    at: datetime | None = None,
+) -> Call[PoolSurvivalAnswer]:
+    """Show how many live by lifetime under up to four bids, and which bid a lifetime needs; `pool` is a pool's id.
+
+    Raises Conflict without prices. With `lifetime_s` the curves have that point alone.
+    """
+    texts = ",".join(f"{bid:.6f}".rstrip("0").rstrip(".") for bid in bids) or None
+    query = {"bid": texts, "lifetime_s": lifetime_s, "at": at}
+    return endpoints.POOL_SURVIVAL.call(query=query, venue=venue, pool=str(pool))
+
+
+def venue_prices(
+    venue: str,
+    instance_type: str,
+    zone: str,
+    since: datetime,
+    *,
+    product: str | None = None,
+    limit: int = PAGE,
+) -> Listing[PoolPriceAnswer]:
+    """List the prices of one pool, from the one that holds at a time on. Raises NotFound if there is no such pool."""
+    query = {"type": instance_type, "zone": zone, "product": product, "from": since, "limit": limit}
+    return Listing(endpoints.PRICES.call(query=query, venue=venue), lambda page: page.prices)
+
+
+def venue_checkpoint_advice(
+    venue: str,
+    instance_type: str,
+    zone: str,
+    bid: float,
+    lifetime_s: Seconds,
+    pause_s: Seconds,
+    *,
+    product: str | None = None,
+    age_s: Seconds | None = None,
+    notice_s: Seconds | None = None,
+    write_s: Seconds | None = None,
+    restore_s: Seconds | None = None,
+    at_risk_s: Seconds | None = None,
+    loss_every_s: Seconds | None = None,
+) -> Call[BidAdviceAnswer]:
+    """Ask when a job on a machine under a bid, wanted for a lifetime from now, should be checkpointed.
+
+    Raises Conflict if the price is above the bid, or is not known.
+    """
+    query = {
+        "type": instance_type,
+        "zone": zone,
+        "product": product,
+        "bid": bid,
+        "lifetime_s": lifetime_s,
+        "age_s": age_s,
+        "notice_s": notice_s,
+        "pause_s": pause_s,
+        "write_s": write_s,
+        "restore_s": restore_s,
+        "at_risk_s": at_risk_s,
+        "loss_every_s": loss_every_s,
+    }
+    return endpoints.VENUE_CHECKPOINT_ADVICE.call(query=query, venue=venue)
 
 
 def observe(venue: str, observations: Sequence[MachineSeen]) -> Call[ObservedAnswer]:

@@ -32,6 +32,7 @@ const SHOWN = {
   length: lengthText,
   share: (v) => `${+(100 * v).toPrecision(3)} %`,
   number: (v) => String(+v.toFixed(2)),
+  price: (v) => String(+v.toPrecision(3)),
 };
 
 // Areas stand on each other: each is drawn up to the sum of those before it, while the legend tells its own value.

@@ -7,7 +7,16 @@ from typing import Annotated
 from msgspec import Meta
 
 from tenure_client.forms.answer import Answer, Moment, Seconds, one_of
-from tenure_client.forms.words import ForecastWord
+from tenure_client.forms.words import ForecastWord, QuoteSourceWord
+
+_PolicyWord = Annotated[
+    str,
+    one_of(
+        ("notice", "hazard"),
+        "`notice`: an eviction is announced long enough before it to write a checkpoint then; `hazard`: it is not, "
+        "so checkpoints are taken beforehand.",
+    ),
+]
 
 
 class SurvivalPointAnswer(Answer, kw_only=True):
@@ -34,14 +43,7 @@ class CheckpointAdviceAnswer(Answer, kw_only=True):
     flavor: str = ""
     at: Moment
     deadline: Annotated[Moment, Meta(description="The end of the declared lifetime. The advice ends there.")]
-    policy: Annotated[
-        str,
-        one_of(
-            ("notice", "hazard"),
-            "`notice`: an eviction is announced long enough before it to write a checkpoint then; `hazard`: it is not, "
-            "so checkpoints are taken beforehand.",
-        ),
-    ]
+    policy: _PolicyWord
     grace_s: Annotated[Seconds, Meta(description="The notice that the cloud gives before an eviction.")]
     next_at_s: Annotated[
         Seconds | None, Meta(description="When the next checkpoint is due, from now; 0: now; null: none is worth it.")
@@ -70,4 +72,34 @@ class CheckpointAdviceAnswer(Answer, kw_only=True):
     epoch_at: Annotated[Moment, Meta(description="The end of the history that the table was computed from.")]
     slots: Annotated[int, Meta(description="The slots that the instance sees: those evicted before it count as free.")]
     survival: Annotated[list[SurvivalPointAnswer], Meta(description="By rising time, up to the deadline.")]
+    sentence: Annotated[str, Meta(description="The advice in words.")]
+
+
+class BidAdviceAnswer(Answer, kw_only=True):
+    """The next checkpoints of a job on a machine that was bought at a venue under a bid."""
+
+    venue: str
+    zone: str
+    instance_type: str
+    product: str
+    at: Moment
+    price: Annotated[float, Meta(description="Of an hour now.")]
+    bid: float
+    source: Annotated[QuoteSourceWord, Meta(description="Where the hazard comes from.")]
+    policy: _PolicyWord
+    notice_s: Annotated[Seconds, Meta(description="The notice before a revocation, as the caller said.")]
+    next_at_s: Annotated[
+        Seconds | None, Meta(description="When the next checkpoint is due, from now; 0: now; null: none is worth it.")
+    ]
+    interval_s: Annotated[
+        Seconds | None, Meta(description="How long the job works from that checkpoint to the one after; null: none.")
+    ]
+    checkpoint_count: Annotated[int, Meta(description="Checkpoints up to the end of the lifetime if nothing happens.")]
+    expected_overhead: Annotated[
+        float, Meta(description="Time expected to be lost to checkpoints, revocations and restores, over the time run.")
+    ]
+    expected_lost_s: Annotated[Seconds, Meta(description="Work expected to be lost to revocations.")]
+    survival: Annotated[
+        list[SurvivalPointAnswer], Meta(description="By rising time, from now to the end of the lifetime.")
+    ]
     sentence: Annotated[str, Meta(description="The advice in words.")]

@@ -7,7 +7,6 @@ from typing import Annotated
 from msgspec import Meta
 
 from tenure_client.forms.answer import Answer, Json, Link, Moment, Seconds, one_of
-from tenure_client.forms.words import MarketWord
 
 _HourPrice = Annotated[float, Meta(description="Of an hour of one node, in the currency that all prices are in.")]
 _HourOnDemand = Annotated[
@@ -27,12 +26,14 @@ _JobStageWord = Annotated[
 
 
 class ClusterPoolAnswer(Answer, kw_only=True):
-    """A pool: nodes of one kind, which are bought at one cloud."""
+    """A pool: nodes of one kind, which are bought at one cloud or venue."""
 
     name: str
-    cloud: str
-    flavor: str
-    market: MarketWord
+    cloud: Annotated[str, Meta(description="Of the market `bid`: a venue.")]
+    flavor: Annotated[str, Meta(description="Of the market `bid`: a machine type.")]
+    market: Annotated[str, one_of(("spot", "on_demand", "bid"), "`bid`: bought at a venue, at its price.")]
+    zone: Annotated[str | None, Meta(description="Of the market `bid`; else null.")] = None
+    product: Annotated[str | None, Meta(description="Of the market `bid`; else null.")] = None
     max_nodes: int
     price_per_hour: _HourPrice
     on_demand_price_per_hour: _HourOnDemand

@@ -49,6 +49,10 @@ class AttemptAnswer(Answer, kw_only=True):
     reclaim_at: Annotated[Moment | None, Meta(description="Until then only the peer can say that it is over.")]
     ended_at: Moment | None
     outcome: Annotated[str | None, Meta(description="How it ended, or why it came to nothing; null: it is under way.")]
+    why: Annotated[str | None, Meta(description="The peer's reason for it; null: it told none.")]
+    eviction_probability: Annotated[
+        float | None, Meta(description="The largest probability of preemption that the peer promised; null: none.")
+    ]
 
 
 class AttemptsAnswer(Answer, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
-from tenure_client.forms.words import OfferWord
+from tenure_client.forms.words import OfferWord, PausedByWord
 
 
 class PeerQuotaAnswer(Answer, kw_only=True):
@@ -26,6 +26,8 @@ class PeerAnswer(Answer, kw_only=True):
     url: str
     cloud: Annotated[str, Meta(description="The name of the cloud there.")]
     paused_because: Annotated[str | None, Meta(description="Why nothing is offered to it; null: it is not paused.")]
+    paused_by: Annotated[PausedByWord | None, Meta(description="Who paused it; null: it is not paused.")]
+    paused_at: Moment | None
     quota: PeerQuotaAnswer
     created_at: Moment
     links: list[Link]
@@ -45,9 +47,76 @@ class PeerTrialAnswer(Answer, kw_only=True):
     error: str | None
 
 
+class PromisePointAnswer(Answer, kw_only=True):
+    """The share of instances that live so long."""
+
+    lifetime_s: Seconds
+    survival: float
+
+
+class PeerPromiseAnswer(Answer, kw_only=True):
+    """A host's forecast for instances of a size that a peer would start now. Nothing is held."""
+
+    refused: Annotated[str | None, Meta(description="The reason for which nothing is promised; null: it is.")]
+    slots: Annotated[int, Meta(description="So many instances fit now, beside what the peer has; 0 if refused.")]
+    longest_s: Annotated[Seconds, Meta(description="The longest that a job of the peer may run.")]
+    windows: Annotated[float, Meta(description="Pieces of evidence that share no future.")]
+    at_least: Annotated[float | None, Meta(description="A lower bound in the middle of the points; null: unknown.")]
+    points: Annotated[list[PromisePointAnswer], Meta(description="By lifetime; what is not certified is 0.")]
+
+
 class OfferWordAnswer(Answer, kw_only=True):
     """A host's word on an attempt."""
 
     word: OfferWord
     held_s: Annotated[Seconds, Meta(description="How long its room is held from now on; 0: it is not.")]
     reason: Annotated[str | None, Meta(description="Why it was refused, if it was just now.")]
+    eviction_probability: Annotated[
+        float | None, Meta(description="The largest probability of preemption that comes with held room; null: none.")
+    ]
+
+
+class AwardsAnswer(Answer, kw_only=True):
+    """The jobs of a cloud here that were offered to a peer, and what became of them."""
+
+    offered: Annotated[int, Meta(description="Attempts.")]
+    declined: Annotated[dict[str, int], Meta(description="Attempts that came to nothing before an award, by reason.")]
+    awarded: int
+    promised_ratio: Annotated[
+        float | None, Meta(description="The mean probability of preemption that it promised; null: it promised none.")
+    ]
+    ended: Annotated[
+        dict[str, int],
+        Meta(description="Awards by their ends; `lapsed`: the peer had let the room go, or knew of no offer."),
+    ]
+    preempted_ratio: Annotated[float | None, Meta(description="Of the awards that began and have ended.")]
+    preempted_low: Annotated[float, Meta(description="The lower end of its interval, with 95 % confidence.")]
+    preempted_high: float
+
+
+class HostedAnswer(Answer, kw_only=True):
+    """The peer's jobs at a cloud here."""
+
+    held: Annotated[int, Meta(description="Attempts that room was held for.")]
+    awarded: int
+    lapsed: Annotated[int, Meta(description="Room that was held in vain: no award came in time, or it was preempted.")]
+    words: Annotated[dict[str, int], Meta(description="Attempts by each word that was said of them.")]
+    holding: Annotated[int, Meta(description="Attempts whose room is held now.")]
+    running: Annotated[int, Meta(description="Attempts that run now.")]
+    cores: Annotated[int, Meta(description="Cores of both.")]
+    cores_limit: Annotated[int, Meta(description="The cores that it may have.")]
+
+
+class CloudStandingAnswer(Answer, kw_only=True):
+    cloud: str
+    as_host: AwardsAnswer
+    as_origin: HostedAnswer
+
+
+class PeerStandingAnswer(Answer, kw_only=True):
+    """A peer's promises against what happened, as the logs of the clouds here tell it."""
+
+    peer: str
+    paused_because: str | None
+    clouds: Annotated[list[CloudStandingAnswer], Meta(description="By name.")]
+    links: list[Link]

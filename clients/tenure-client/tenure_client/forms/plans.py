@@ -29,9 +29,9 @@ class PlanWayAnswer(Answer, kw_only=True):
     """A pool that a job may run in."""
 
     source: SurvivalSourceWord
-    place: Annotated[str, Meta(description="The venue, the cloud, or the name of the rate.")]
+    place: Annotated[str, Meta(description="The venue, the cloud, the peer, or the name of the rate.")]
     zone: str
-    instance_type: Annotated[str, Meta(description="Or the flavor.")]
+    instance_type: Annotated[str, Meta(description="Or the flavor, or the size at a peer.")]
     product: str | None
     is_stale: Annotated[bool, Meta(description="True if the venue's newest price was more than 25 hours old.")]
     price: Annotated[float, Meta(description="Of an hour now.")]
@@ -100,6 +100,7 @@ class LeftOutAnswer(Answer, kw_only=True):
     place: str
     pool: str
     why: LeftOutWord
+    detail: Annotated[str | None, Meta(description="More of the reason, for people.")] = None
 
 
 class PlanVenueAnswer(Answer, kw_only=True):
@@ -163,6 +164,7 @@ class PlanOutcomeAnswer(Answer, kw_only=True):
     job: str
     told_at: Moment
     venue: Annotated[str | None, Meta(description="Of the pool that it began in; null elsewhere.")]
+    peer: Annotated[str | None, Meta(description="The peer that it began at; null elsewhere.")]
     zone: str | None
     instance_type: str | None
     promised: Annotated[float, Meta(description="The survival of its first machine.")]
@@ -193,4 +195,12 @@ class VenueReliabilityAnswer(Answer, kw_only=True):
     confidence: float
     all: VenueRecordAnswer
     pools: Annotated[list[VenueRecordAnswer], Meta(description="Those with most outcomes first.")]
+    links: list[Link]
+
+
+class PeerReliabilityAnswer(Answer, kw_only=True):
+    peer: str
+    confidence: float
+    all: VenueRecordAnswer
+    pools: Annotated[list[VenueRecordAnswer], Meta(description="By size, those with most outcomes first.")]
     links: list[Link]

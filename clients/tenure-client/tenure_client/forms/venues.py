@@ -52,6 +52,7 @@ class VenuesAnswer(Answer, kw_only=True):
 class PoolAnswer(Answer, kw_only=True):
     """A machine type in a zone of a venue. It has one price, which moves."""
 
+    id: Annotated[int, Meta(description="Its number, which names it in paths.")]
     provider: str
     region: str
     zone: str
@@ -64,6 +65,30 @@ class PoolAnswer(Answer, kw_only=True):
 
 class PoolsAnswer(Answer, kw_only=True):
     pools: Annotated[list[PoolAnswer], Meta(description="In the order in which they were first seen.")]
+    links: list[Link]
+
+
+class PoolPriceAnswer(Answer, kw_only=True):
+    """A price of an hour, from this time on."""
+
+    at: Moment
+    price: float
+
+
+class PoolPricesAnswer(Answer, kw_only=True):
+    """Prices of one pool, with its newest one."""
+
+    venue: str
+    currency: str
+    provider: str
+    region: str
+    zone: str
+    instance_type: str
+    product: str
+    price: Annotated[float | None, Meta(description="The newest price of an hour; null where none was told.")]
+    price_at: Annotated[Moment | None, Meta(description="The time at which it was told.")]
+    on_demand_price: Annotated[float | None, Meta(description="Of an hour; null where the import did not tell it.")]
+    prices: Annotated[list[PoolPriceAnswer], Meta(description="By rising time.")]
     links: list[Link]
 
 
@@ -103,6 +128,51 @@ class VenueQuotesAnswer(Answer, kw_only=True):
     design_effect: Annotated[int, Meta(description="Windows are divided by this for `at_least`.")]
     pool_count: Annotated[int, Meta(description="Pools that match, of which the answer may hold a part.")]
     quotes: Annotated[list[VenueQuoteAnswer], Meta(description="The cheapest first; those without a bid last.")]
+    links: list[Link]
+
+
+class PoolSurvivalPointAnswer(Answer, kw_only=True):
+    """The share of machines that live so long."""
+
+    lifetime_s: Seconds
+    survival: Annotated[float | None, Meta(description="Null where no past start under the bid shows it.")]
+    at_least: Annotated[float | None, Meta(description="A lower bound of it, at the answer's confidence.")]
+    windows: Annotated[int, Meta(description="Past lifetimes that share no time: the bound's evidence.")]
+
+
+class SurvivalCurveAnswer(Answer, kw_only=True):
+    """Survival by lifetime, under a bid or of what was observed. It never rises."""
+
+    bid: Annotated[float | None, Meta(description="Of an hour; null where machines end for lack of capacity.")]
+    source: QuoteSourceWord
+    points: list[PoolSurvivalPointAnswer]
+
+
+class LeastBidPointAnswer(Answer, kw_only=True):
+    lifetime_s: Seconds
+    bid: Annotated[float | None, Meta(description="Null where no bid is known to reach the probability.")]
+
+
+class LeastBidsAnswer(Answer, kw_only=True):
+    """The least bid by lifetime that reaches a probability."""
+
+    probability: float
+    source: QuoteSourceWord
+    points: list[LeastBidPointAnswer]
+
+
+class PoolSurvivalAnswer(Answer, kw_only=True):
+    venue: str
+    pool: PoolAnswer
+    currency: str
+    as_of: Annotated[Moment, Meta(description="Nothing later was looked at.")]
+    window_s: Annotated[Seconds, Meta(description="The past that prices were looked at in.")]
+    confidence: float
+    design_effect: Annotated[int, Meta(description="Windows are divided by this for `at_least`.")]
+    price: Annotated[float | None, Meta(description="Of an hour then; null where it is unknown.")]
+    curves: Annotated[list[SurvivalCurveAnswer], Meta(description="Of each bid: counted, then learned if it is.")]
+    least_bids: Annotated[list[LeastBidsAnswer], Meta(description="None where machines end for lack of capacity.")]
+    why_not: Annotated[VenueReasonWord | None, Meta(description="The reason for which there is no curve.")]
     links: list[Link]
 
 

@@ -163,6 +163,9 @@ OfferWord = Annotated[
         "A host's word on an attempt. All but `held` and `running` are final.",
     ),
 ]
+PausedByWord = Annotated[
+    str, one_of(("operator", "breaker"), "Who paused a peer: an operator, or the rule that looks at its standing.")
+]
 JobEndWord = Annotated[
     str,
     one_of(
@@ -173,8 +176,9 @@ JobEndWord = Annotated[
 SurvivalSourceWord = Annotated[
     str,
     one_of(
-        ("price_crossing", "quantile_table", "observed", "provider_rate"),
-        "What a survival rests on: past prices, a cloud's own forecast, machines observed, or a provider's rate.",
+        ("price_crossing", "learned", "quantile_table", "peer_promise", "observed", "provider_rate"),
+        "What a survival rests on: the pool's past prices, what was learned from those of all pools, a cloud's own "
+        "forecast, that of a peer, machines observed, or a provider's rate.",
     ),
 ]
 PlannedRunWord = Annotated[
@@ -190,8 +194,21 @@ ChoiceMethodWord = Annotated[
 LeftOutWord = Annotated[
     str,
     one_of(
-        ("type_unknown", "price_unknown", "history_too_short", "no_evidence", "too_many"),
-        "The reason for which a pool was not considered.",
+        (
+            "type_unknown",
+            "price_unknown",
+            "history_too_short",
+            "no_evidence",
+            "too_many",
+            "peer_paused",
+            "no_flavor",
+            "no_forecast",
+            "no_room",
+            "peer_unreachable",
+            "peer_refused",
+        ),
+        "The reason for which a pool was not considered. Of a peer: it is paused here, or has paused us; it has no "
+        "flavor of the size, no forecast, or no room; it does not answer, or with no promise.",
     ),
 ]
 JobMoveWord = Annotated[str, one_of(("wait", "run", "on_demand"), "What to do now.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,14 +35,14 @@ class VenueForm:
 
 async def show_all(request: Request) -> Response:
     """Show all venues by name."""
-    _refuse_scoped(request)
+    refuse_scoped(request)
     venues = (await reached(request, VenueReads).list(None, _VENUES_ON_PAGE)).items
     return render(request, "venues.html", venues=venues)
 
 
 async def show(request: Request) -> Response:
     """Show the form, and the quotes of the pools as of the venue's newest price."""
-    _refuse_scoped(request)
+    refuse_scoped(request)
     venue = await reached(request, VenueReads).show(request.path_params["venue"])
     form, feed = read_form(request), await reached(request, VenueReads).feed(venue)
     found, trouble = await _quotes(request, venue, form)
@@ -61,7 +62,17 @@ async def show(request: Request) -> Response:
         first=first,
         more=first + _POOLS_ON_PAGE if first + _POOLS_ON_PAGE < len(quotes) else None,
         on_demand_cost=on_demand_cost,
+        live=f"/ui/venues/{venue.name}/live",
     )
+
+
+async def look(request: Request) -> dict[str, Any]:
+    """Return what changes when the pages of a venue do."""
+    refuse_scoped(request)
+    reads = reached(request, VenueReads)
+    venue = await reads.show(request.path_params["venue"])
+    feed = await reads.feed(venue)
+    return {"version": venue.version, "feed": None if feed is None else [str(feed.succeeded_at), feed.error]}
 
 
 async def _quotes(request: Request, venue: StoredVenue, form: VenueForm) -> tuple[VenueQuotes | None, str]:
@@ -88,6 +99,7 @@ def read_form(request: Request) -> VenueForm:
     return VenueForm(lifetime, share, QuoteQuestion(lifetime_us, percent / 100), "")
 
 
-def _refuse_scoped(request: Request) -> None:
+def refuse_scoped(request: Request) -> None:
+    """Raise Forbidden for a token of one cloud."""
     if request.scope["state"]["caller"].cloud is not None:
         raise Forbidden("your token is for one cloud, and venues are of no cloud")

@@ -1,0 +1,260 @@
+"""The commands `peer add|list|show|set|pause|resume|test|remove|standing`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from app.commands import options
+from app.commands.changing import changing
+from app.commands.fitting import Column, print_fitting
+from app.commands.options import on_service
+from app.commands.output import STDOUT, print_json, print_text
+from app.commands.words import length, moment, percent
+from app.domain.inputs import InputError, parse_duration
+from app.domain.times import SECOND_US
+from tenure_client import TenureClient, json_of
+from tenure_client.forms.peers import CloudStandingAnswer, PeerAnswer
+
+_MOST_TOKEN = 1000
+_COLUMNS = (
+    Column("peer", 10),
+    Column("url", 5),
+    Column("cloud there", 6),
+    Column("offers", 3, is_number=True),
+    Column("cores %", 3, is_number=True),
+    Column("count", 2, is_number=True),
+    Column("lifetime", 2, is_number=True),
+    Column("state", 9),
+    Column("because", 1, is_words=True),
+)
+_AS_HOST = (
+    Column("cloud", 9),
+    Column("offered", 5, is_number=True),
+    Column("awarded", 7, is_number=True),
+    Column("completed", 4, is_number=True),
+    Column("preempted", 8, is_number=True),
+    Column("promised", 6, is_number=True),
+    Column("happened", 6, is_number=True),
+    Column("declined because", 3, is_words=True),
+    Column("other ends", 2, is_words=True),
+)
+_AS_ORIGIN = (
+    Column("cloud", 9),
+    Column("held", 5, is_number=True),
+    Column("awarded", 7, is_number=True),
+    Column("in vain", 6, is_number=True),
+    Column("holds now", 4, is_number=True),
+    Column("runs now", 4, is_number=True),
+    Column("cores", 8, is_number=True),
+    Column("words", 3, is_words=True),
+)
+
+PeerName = Annotated[str, typer.Argument(metavar="PEER", help="The peer's name.")]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A file with the token of the role peer that it gave us; - is standard input."),
+]
+Offers = Annotated[int | None, typer.Option(min=0, help="How many of its attempts may hold room at once.")]
+CoresShare = Annotated[
+    int | None, typer.Option(min=0, max=100, help="The cores that it may have, in hundredths of those of open nodes.")
+]
+Count = Annotated[int | None, typer.Option(min=1, help="The most instances of one job.")]
+Longest = Annotated[str | None, typer.Option(metavar="TIME", help="The longest lifetime of one job: 12h, 30d.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    peers = typer.Typer(
+        help="Other clouds that jobs are offered to, and that may offer jobs here.", no_args_is_help=True
+    )
+    example = "tenure peer add b https://tenure.b.example --their-cloud north --token-file b.token"
+    peers.command(epilog=f"Example: {example}")(on_service(add))
+    peers.command("list", epilog="Example: tenure peer list")(on_service(list_peers))
+    peers.command("set", epilog="Example: tenure peer set b --cores-share 25")(on_service(change))
+    for command in (show, pause, resume, remove, standing):
+        peers.command(epilog=f"Example: tenure peer {command.__name__} b")(on_service(command))
+    peers.command(
+        "test", epilog="Example: tenure peer test b\n\nExit codes: 0 it answers and knows our token; 1 it does not."
+    )(on_service(try_out))
+    app.add_typer(peers, name="peer")
+
+
+def add(
+    client: TenureClient,
+    peer: PeerName,
+    peer_url: Annotated[str, typer.Argument(metavar="PEER_URL", help="Where its service is: https://...")],
+    *,
+    their_cloud: Annotated[str, typer.Option(metavar="NAME", help="The name of the cloud there.")],
+    token_file: TokenFile = None,
+    offers: Offers = None,
+    cores_share: CoresShare = None,
+    count: Count = None,
+    longest: Longest = None,
+    as_json: options.Json = False,
+) -> None:
+    """Enter another cloud. Its own requests show a token of the role peer that is called like it.
+
+    The token that it gave us comes from a file or from standard input, so that no list of processes shows it.
+    """
+    token = _token(token_file)
+    if token is None:
+        raise InputError("a new peer needs --token-file, with the token of the role peer that it gave us")
+    with _changing():
+        entered = client.add_peer(peer, peer_url, their_cloud, token, quota=_quota(offers, cores_share, count, longest))
+    _print([entered], as_json=as_json)
+
+
+def list_peers(client: TenureClient, *, as_json: options.Json = False) -> None:
+    """List all peers with what they may have here."""
+    found = client.peers()
+    if as_json:
+        print_json(json_of(found))
+    else:
+        print_fitting(STDOUT, _COLUMNS, [_row(peer) for peer in found.peers])
+
+
+def show(client: TenureClient, peer: PeerName, *, as_json: options.Json = False) -> None:
+    """Show a peer and what it may have here."""
+    _print([client.peer(peer)], as_json=as_json)
+
+
+def change(
+    client: TenureClient,
+    peer: PeerName,
+    *,
+    peer_url: Annotated[str | None, typer.Option(metavar="URL", help="Where its service is.")] = None,
+    their_cloud: Annotated[str | None, typer.Option(metavar="NAME", help="The name of the cloud there.")] = None,
+    token_file: TokenFile = None,
+    offers: Offers = None,
+    cores_share: CoresShare = None,
+    count: Count = None,
+    longest: Longest = None,
+    as_json: options.Json = False,
+) -> None:
+    """Change where a peer is, the token that it gave us, or what it may have here. The rest stays as it is."""
+    with _changing():
+        changed = client.change_peer(
+            peer,
+            url=peer_url,
+            cloud=their_cloud,
+            token=_token(token_file),
+            quota=_quota(offers, cores_share, count, longest),
+        )
+    _print([changed], as_json=as_json)
+
+
+def pause(client: TenureClient, peer: PeerName, *, as_json: options.Json = False) -> None:
+    """Offer a peer no more jobs and refuse its offers. What is awarded goes on."""
+    with _changing():
+        paused = client.pause_peer(peer)
+    _print([paused], as_json=as_json)
+
+
+def resume(client: TenureClient, peer: PeerName, *, as_json: options.Json = False) -> None:
+    """Offer a peer jobs again, and hear its offers. Awards from now on are judged."""
+    with _changing():
+        resumed = client.resume_peer(peer)
+    _print([resumed], as_json=as_json)
+
+
+def try_out(client: TenureClient, peer: PeerName, *, as_json: options.Json = False) -> None:
+    """Ask a peer a question that changes nothing. Exit with 1 if it does not answer as one that knows our token."""
+    answer = client.test_peer(peer)
+    if as_json:
+        print_json(json_of(answer))
+    else:
+        told = f"{peer} answers, in {answer.took_s * 1000:.0f} ms" if answer.reached else f"no: {answer.error}"
+        STDOUT.print(told, highlight=False, markup=False)
+    if not answer.reached:
+        raise typer.Exit(1)
+
+
+def remove(client: TenureClient, peer: PeerName) -> None:
+    """Forget a peer. Jobs that were awarded to it are taken back at the end of their leases."""
+    with _changing():
+        client.remove_peer(peer)
+    print_text(Text(f"{peer} is removed"))
+
+
+def standing(client: TenureClient, peer: PeerName, *, as_json: options.Json = False) -> None:
+    """Tell what a peer promised against what happened, by cloud, in both directions."""
+    found = client.standing(peer)
+    if as_json:
+        print_json(json_of(found))
+        return
+    print_fitting(STDOUT, _AS_HOST, [_host_row(one) for one in found.clouds], f"our jobs at {peer}")
+    print_fitting(STDOUT, _AS_ORIGIN, [_origin_row(one) for one in found.clouds], f"jobs of {peer} here")
+
+
+def _changing() -> AbstractContextManager[None]:
+    return changing("peer list")
+
+
+def _token(file: Path | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        text = sys.stdin.read(_MOST_TOKEN) if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: {error}") from error
+    if not text.strip():
+        raise InputError(f"{file} holds no token")
+    return text.strip()
+
+
+def _quota(
+    offers: int | None, cores_share: int | None, count: int | None, longest: str | None
+) -> dict[str, int | float] | None:
+    lifetime_s = None if longest is None else parse_duration(longest) / SECOND_US
+    given = {"offers": offers, "cores_share": cores_share, "count": count, "lifetime_s": lifetime_s}
+    return {name: value for name, value in given.items() if value is not None} or None
+
+
+def _print(peers: Sequence[PeerAnswer], *, as_json: bool) -> None:
+    if as_json:
+        print_json(json_of(peers[0]))
+    else:
+        print_fitting(STDOUT, _COLUMNS, [_row(peer) for peer in peers])
+
+
+def _row(peer: PeerAnswer) -> list[object]:
+    quota = peer.quota
+    state = "in use" if peer.paused_by is None else f"paused by {peer.paused_by} {moment(peer.paused_at)}"
+    limits = [quota.offers, quota.cores_share, quota.count, length(quota.lifetime_s)]
+    return [peer.name, peer.url, peer.cloud, *limits, state, peer.paused_because or "-"]
+
+
+def _host_row(found: CloudStandingAnswer) -> list[object]:
+    host = found.as_host
+    shown = {"completed", "preempted"}
+    ends = {name: count for name, count in host.ended.items() if name not in shown}
+    return [
+        found.cloud,
+        host.offered,
+        host.awarded,
+        host.ended.get("completed", 0),
+        host.ended.get("preempted", 0),
+        percent(host.promised_ratio),
+        percent(host.preempted_ratio),
+        _counts(host.declined),
+        _counts(ends),
+    ]
+
+
+def _origin_row(found: CloudStandingAnswer) -> list[object]:
+    here = found.as_origin
+    cores = f"{here.cores} of {here.cores_limit}"
+    return [
+        found.cloud, here.held, here.awarded, here.lapsed, here.holding, here.running, cores, _counts(here.words)
+    ]  # fmt: skip
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items()) or "-"

@@ -1,0 +1,121 @@
+"""The command `venue survival`: how long a pool's machines live, under which bids, and which bid a lifetime needs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.commands import options
+from app.commands.fitting import Column, figure, print_fitting
+from app.commands.options import on_service
+from app.commands.output import STDOUT, print_json
+from app.commands.pricefiles import time_of
+from app.commands.venue_service import At, VenueName
+from app.domain.inputs import InputError, parse_duration
+from app.domain.times import SECOND_US, length_text, to_datetime
+from tenure_client import TenureClient, json_of
+from tenure_client.forms.venues import PoolAnswer, PoolSurvivalAnswer
+
+_MOST_NAMED = 8
+
+Kind = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="The pool's machine type.")]
+Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="The pool's zone.")]
+Product = Annotated[str | None, typer.Option(metavar="NAME", help="What runs on its machines.")]
+Bids = Annotated[
+    list[float] | None,
+    typer.Option("--bid", metavar="PRICE", show_default="the price, twice it, on demand", help="Up to four times."),
+]
+Lifetime = Annotated[
+    str | None, typer.Option("--for", metavar="TIME", show_default="15 min to 7 d", help="This lifetime alone: 6h, 2d.")
+]
+
+_COLUMNS = (
+    Column("lifetime", 9),
+    Column("bid", 9, is_number=True),
+    Column("source", 6),
+    Column("survival", 9, is_number=True),
+    Column("at least", 8, is_number=True),
+    Column("windows", 5, is_number=True),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    example = "tenure venue survival aws-east --zone us-east-1a --type c3.xlarge --bid 0.05 --bid 0.21"
+    app.command("survival", epilog=f"Example: {example}")(on_service(survival))
+
+
+def survival(
+    client: TenureClient,
+    name: VenueName,
+    *,
+    type_: Kind = None,
+    zone: Zone = None,
+    product: Product = None,
+    bid: Bids = None,
+    lifetime: Lifetime = None,
+    at: At = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show how many of a pool's machines live by lifetime, with the evidence, and which bid a lifetime needs.
+
+    The options must name one pool of the venue.
+    """
+    at_us = time_of(at, "--at")
+    pool = _only(name, [*client.pools(name, instance_type=type_, zone=zone)], product)
+    answer = client.pool_survival(
+        name,
+        pool.id,
+        bids=bid or (),
+        lifetime_s=None if lifetime is None else parse_duration(lifetime) / SECOND_US,
+        at=None if at_us is None else to_datetime(at_us),
+    )
+    if as_json:
+        print_json(json_of(answer))
+    else:
+        _print(answer)
+    if answer.why_not is not None:
+        raise typer.Exit(1)
+
+
+def _only(venue: str, pools: list[PoolAnswer], product: str | None) -> PoolAnswer:
+    """Return the only pool. Raises InputError, which names those that fit."""
+    fit = [pool for pool in pools if product in {None, pool.product}]
+    if len(fit) == 1:
+        return fit[0]
+    if not fit:
+        raise InputError(f"venue {venue!r} has no such pool")
+    named = "; ".join(f"{one.zone} {one.instance_type} {one.product}" for one in fit[:_MOST_NAMED])
+    raise InputError(f"{len(fit)} pools fit; name one with --zone, --type and --product: {named}")
+
+
+def _print(answer: PoolSurvivalAnswer) -> None:
+    pool = f"{answer.pool.zone} {answer.pool.instance_type}"
+    title = f"{answer.venue}, {pool}, {answer.currency}, as of {answer.as_of:%Y-%m-%d %H:%M}"
+    rows: list[list[object]] = [
+        [
+            _length(point.lifetime_s),
+            figure(curve.bid),
+            curve.source.replace("_", " "),
+            figure(point.survival),
+            figure(point.at_least),
+            point.windows,
+        ]
+        for curve in answer.curves
+        for point in curve.points
+    ]
+    print_fitting(STDOUT, _COLUMNS, rows, title)
+    if answer.why_not is not None:
+        STDOUT.print(f"no curve: {answer.why_not.replace('_', ' ')}", highlight=False)
+    if answer.least_bids:
+        shares = [Column(f"at {one.probability:g}", 8, is_number=True) for one in answer.least_bids]
+        lines = [
+            [_length(first.lifetime_s), *(figure(one.points[at].bid) for one in answer.least_bids)]
+            for at, first in enumerate(answer.least_bids[0].points)
+        ]
+        print_fitting(STDOUT, [Column("lifetime", 9), *shares], lines, "Least bids that reach a survival")
+
+
+def _length(seconds: float) -> str:
+    return length_text(round(seconds * SECOND_US))

@@ -1,0 +1,106 @@
+"""The pages of federation: peers with their standing, the jobs of a cloud, and one job with its attempts over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.domain.jobs import AwayEnd
+from app.engine.cloud import JobRecord, Try
+from app.federation.rules.standings import preempted
+from app.federation.standings import CloudStanding, PeerStandings
+from app.federation.submitting import JobBoard
+from app.platform.http.errors import Forbidden
+from app.platform.http.reached import reached
+from app.platform.pages.rendering import render
+from app.scheduling.scheduler import Scheduler
+
+_JOBS_ON_PAGE = 100
+_WIDTH = 1000
+_LEAST = 4
+
+
+class AttemptStrip(NamedTuple):
+    """An attempt on the line of a job's time, in thousandths: when it was offered, awarded and over.
+
+    `awarded` None: never.
+    """
+
+    attempt: Try
+    offered: float
+    awarded: float | None
+    over: float
+
+
+class PeerTruth(NamedTuple):
+    """A peer's promise against what happened: the mean that was promised, and the interval of what was preempted."""
+
+    promised: float | None
+    lost: int
+    of: int
+    low: float
+    high: float
+
+
+async def show_peers(request: Request) -> Response:
+    """Show all peers with their standing at each cloud."""
+    if request.scope["state"]["caller"].cloud is not None:
+        raise Forbidden("your token is for one cloud, and peers are of no cloud")
+    found = await reached(request, PeerStandings).all()
+    return render(request, "federation.html", peers=found, truth=truth_of)
+
+
+async def show_jobs(request: Request) -> Response:
+    """Show the jobs of a cloud, the newest first."""
+    jobs = await reached(request, JobBoard).all(request.path_params["cloud"])
+    newest = jobs[: -_JOBS_ON_PAGE - 1 : -1]
+    return render(request, "jobs.html", jobs=[(job, status_of(job)) for job in newest], count=len(jobs))
+
+
+async def show_job(request: Request) -> Response:
+    """Show one job, and the attempts to run it at peers on a line of time."""
+    cloud_name = request.path_params["cloud"]
+    job = await reached(request, JobBoard).show(cloud_name, request.path_params["job"])
+    _, now_us = await reached(request, Scheduler).present(cloud_name)
+    return render(request, "job.html", job=job, status=status_of(job), strips=strips_of(job.tries, now_us))
+
+
+def status_of(job: JobRecord) -> str:
+    """Return how a job ended, or where it stands."""
+    if job.away.end is not None:
+        return job.away.end.value
+    if job.is_native:
+        return "running" if job.left else AwayEnd.COMPLETED.value
+    return job.away.state.value
+
+
+def truth_of(found: CloudStanding) -> PeerTruth:
+    """Return what a peer promised to a cloud against what happened."""
+    standing = found.standing
+    promised = standing.promised / standing.bound if standing.bound else None
+    return PeerTruth(promised, *preempted(standing))
+
+
+def strips_of(tries: Sequence[Try], now_us: int) -> list[AttemptStrip]:
+    """Return the attempts on a line from the first offer to the last end, or to now."""
+    if not tries:
+        return []
+    begin_us = tries[0].offered_us
+    end_us = max(now_us if one.ended_us is None else one.ended_us for one in tries)
+    scale = _WIDTH / max(end_us - begin_us, 1)
+
+    def place(at_us: int) -> float:
+        return min((at_us - begin_us) * scale, _WIDTH - _LEAST)
+
+    return [
+        AttemptStrip(
+            one,
+            place(one.offered_us),
+            None if one.awarded_us is None else place(one.awarded_us),
+            max(place(now_us if one.ended_us is None else one.ended_us), place(one.offered_us) + _LEAST),
+        )
+        for one in tries
+    ]

@@ -1,0 +1,114 @@
+"""The standing of peers over all clouds, and the breaker that pauses those that do not keep their promises."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from app.domain.errors import LogNewer, PeerNotFound
+from app.domain.times import from_datetime
+from app.engine.cloud import Cloud
+from app.engine.jobs.standings import AwardFate, PeerTally
+from app.federation.rules.foreignside import PeerQuota
+from app.federation.rules.peers import Peer
+from app.federation.rules.standings import HostedUse, broken, hosted_use
+from app.federation.store import PeerStore
+from app.scheduling.appending import States
+from app.scheduling.scheduler import Scheduler
+from app.scheduling.store.clouds import Clouds
+
+logger = logging.getLogger(__name__)
+
+HALF_OPEN = timedelta(hours=1)
+"""The time that the breaker keeps a peer paused. Then it is offered jobs again, and judged by those alone."""
+BREAKER = "breaker"
+OPERATOR = "operator"
+
+
+class CloudStanding(NamedTuple):
+    """A peer's standing at one cloud, and what it has there now."""
+
+    cloud: str
+    standing: PeerTally
+    use: HostedUse
+
+
+class PeerStanding(NamedTuple):
+    """A peer with its standing at each cloud that knows it, by name."""
+
+    peer: Peer
+    clouds: list[CloudStanding]
+
+    @property
+    def quota(self) -> PeerQuota:
+        """The most that it may have in each cloud here."""
+        return PeerQuota(**self.peer.quota)
+
+
+class PeerStandings:
+    """Reads the standings of peers from the states of all clouds."""
+
+    def __init__(self, scheduler: Scheduler, peers: PeerStore) -> None:
+        self._scheduler, self._peers = scheduler, peers
+
+    async def of(self, name: str) -> PeerStanding:
+        """Return the standing of one peer. Raises PeerNotFound."""
+        peer = await self._peers.get(name)
+        if peer is None:
+            raise PeerNotFound(f"there is no peer {name!r}")
+        return (await self._read([peer]))[0]
+
+    async def all(self) -> list[PeerStanding]:
+        """Return the standing of all peers, by name."""
+        return await self._read(await self._peers.all())
+
+    async def _read(self, peers: list[Peer]) -> list[PeerStanding]:
+        found = [PeerStanding(peer, []) for peer in peers]
+        for cloud_name in await self._scheduler.names() if peers else []:
+            try:
+                cloud = await self._scheduler.state(cloud_name)
+            except LogNewer:  # what concerns all clouds tells of those that can be read
+                continue
+            for one in found:
+                standing = cloud.jobs.standings.get(one.peer.name)
+                if standing is not None:
+                    one.clouds.append(CloudStanding(cloud_name, standing, hosted_use(cloud, one.peer.name)))
+        return found
+
+
+class Breaker:
+    """Pauses peers that do not keep what they promise, and lets them try again an hour later."""
+
+    def __init__(self, clouds: Clouds, states: States, peers: PeerStore, now: Callable[[], datetime]) -> None:
+        self._clouds, self._states, self._peers, self._now = clouds, states, peers, now
+
+    async def judge_peers(self) -> int:
+        """Look at all peers; return how many were paused or resumed."""
+        peers = await self._peers.all()
+        known, changed = [one async for one in self._readable()] if peers else [], 0
+        for peer in peers:
+            if peer.paused_because is None:
+                why = broken(_fates(peer, known))
+                if why is not None:
+                    logger.warning("peer %s is paused: %s", peer.name, why)
+                    changed += await self._peers.pause_running(peer.name, why, BREAKER)
+            elif peer.paused_by == BREAKER and peer.paused_at is not None and self._now() >= peer.paused_at + HALF_OPEN:
+                logger.warning("peer %s is offered jobs again, an hour after it was paused", peer.name)
+                changed += await self._peers.pause(peer.name, None, None) is not None
+        return changed
+
+    async def _readable(self) -> AsyncIterator[Cloud]:
+        """Yield the state of each cloud that no newer version has written to."""
+        for cloud_id in (await self._clouds.list()).values():
+            with suppress(LogNewer):
+                yield await self._states.current(cloud_id)
+
+
+def _fates(peer: Peer, clouds: Iterable[Cloud]) -> list[AwardFate]:
+    from_us = from_datetime(peer.judged_from)
+    standings = [cloud.jobs.standings.get(peer.name) for cloud in clouds]
+    found = [fate for one in standings if one is not None for fate in one.recent if fate.at_us >= from_us]
+    return sorted(found, key=lambda fate: fate.at_us)

@@ -1,0 +1,154 @@
+"""Peers over HTTP: entered, changed, paused, told by command and client; their standing, and the breaker's pause."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from api_service import TOKEN, Service
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.domain.events import (
+    Event,
+    JobAwarded,
+    JobDeclined,
+    JobEnded,
+    JobOffered,
+    JobRequested,
+    Recorded,
+)
+from app.domain.events.formats import LOG_FORMAT
+from app.domain.jobs import AwayEnd, Federate
+from app.domain.times import SECOND_US
+from app.platform.database.database import Database
+from app.processes.wiring import open_worker
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
+from tenure_client import TenureClient
+
+URL = "https://192.0.43.8"
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(service: Service) -> Run:
+    def command(*words: str, stdin: str | None = None) -> tuple[int, str]:
+        done = CliRunner().invoke(app, ["peer", *words, "--url", service.url, "--token", TOKEN], input=stdin)
+        return done.exit_code, done.output
+
+    return command
+
+
+def test_commands_enter_and_change_a_peer(service: Service, run: Run, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("tnr_theirs\n")
+    code, told = run("add", "told", URL, "--their-cloud", "north", "--token-file", str(token), "--json")
+    assert (code, json.loads(told)["quota"]["cores_share"]) == (0, 10), told
+    assert run("add", "piped", URL, "--their-cloud", "n", "--token-file", "-", stdin="tnr_b\n")[0] == 0
+    assert run("add", "bare", URL, "--their-cloud", "n")[0] != 0, "without a token"
+    assert run("add", "told", URL, "--their-cloud", "n", "--token-file", str(token))[0] == 1, "it is there"
+    assert run("add", "none", URL, "--their-cloud", "n", "--token-file", str(tmp_path / "no"))[0] != 0
+    code, told = run("set", "told", "--cores-share", "25", "--longest", "12h", "--json")
+    quota = json.loads(told)["quota"]
+    assert (quota["cores_share"], quota["lifetime_s"], quota["offers"]) == (25, 43_200, 20)
+    code, told = run("pause", "told")
+    assert (code, "paused by operator" in told) == (0, True)
+    with TenureClient(service.url, TOKEN) as tenure:
+        found = tenure.peer("told")
+        assert (found.paused_by, found.paused_at is not None) == ("operator", True)
+        assert "tnr_theirs" not in str(tenure.peers())
+    assert json.loads(run("resume", "told", "--json")[1])["paused_by"] is None
+    names = [one["name"] for one in json.loads(run("list", "--json")[1])["peers"]]
+    assert {"told", "piped"} <= {*names}
+    assert run("show", "told")[0] == 0
+    assert run("test", "told")[0] == 1, "nobody answers there"
+    assert [run("remove", name)[0] for name in ("told", "piped")] == [0, 0]
+    assert run("show", "told")[0] == 1
+
+
+@pytest.fixture
+def origin(service: Service) -> httpx2.Client:
+    """A cloud that a peer offers jobs to, and the peer's own client."""
+    client = service.client
+    client.post("/v1/clouds", json={"name": "standing", "policy": {"guarantee": "none"}}).raise_for_status()
+    client.post("/v1/clouds/standing/nodes", json={"name": "n", "cores": 40}).raise_for_status()
+    client.post("/v1/clouds/standing/flavors", json={"name": "c1", "cores": 1}).raise_for_status()
+    peer = {"name": "far", "url": URL, "cloud": "c", "token": "t"}
+    client.post("/v1/peers", json=peer).raise_for_status()
+    token = client.post("/v1/tokens", json={"name": "far", "role": "peer"}).json()["token"]
+    return httpx2.Client(base_url=f"{service.url}/v1/clouds/standing/offers", headers={"X-Auth-Token": token})
+
+
+def test_standing_is_told_in_both_directions(service: Service, run: Run, origin: httpx2.Client) -> None:
+    asked = {"cores": 1, "lifetime_s": 60, "hold_s": 30}
+    for name in ("one", "two"):
+        assert origin.put(f"/{name}/1", json=asked).json()["word"] == "held"
+    assert origin.put("/one/1/award").json()["word"] == "running"
+    refused = origin.put("/wide/1", json=asked | {"count": 5}).json()
+    assert (refused["word"], refused["reason"]) == ("refused", "quota_exceeded")
+    (found,) = service.client.get("/v1/peers/far/standing").json()["clouds"]
+    here = found["as_origin"]
+    assert (here["held"], here["awarded"], here["holding"], here["running"]) == (2, 1, 1, 1)
+    assert (here["cores"], here["cores_limit"], here["words"]) == (2, 4, {"held": 2, "running": 1})
+    assert found["as_host"]["offered"] == 0
+    code, told = run("standing", "far")
+    assert (code, "2 of 4" in told) == (0, True), told
+    assert json.loads(run("standing", "far", "--json")[1])["clouds"] == [found]
+    text = service.client.get("/metrics/peers").text
+    assert 'tenure_peer_attempts{cloud="standing",peer="far",state="held"} 1.0' in text
+    assert 'tenure_peer_quota_used_ratio{cloud="standing",peer="far",what="cores"} 0.5' in text
+    assert 'tenure_peer_paused{by="operator",peer="far"} 0.0' in text
+    assert service.client.get("/v1/peers/nobody/standing").status_code == 404
+
+
+def test_the_breaker_pauses_who_honours_no_award(service: Service) -> None:
+    """Its awards are written as a worker would; the last word is the breaker's, until an operator or an hour passes."""
+
+    async def judge() -> int:
+        async with open_worker(service.settings) as worker:
+            return await worker.breaker.judge_peers()
+
+    client = service.client
+    client.post("/v1/clouds", json={"name": "awarding", "policy": {"guarantee": "none"}}).raise_for_status()
+    client.post("/v1/peers", json={"name": "idle", "url": URL, "cloud": "c", "token": "t"}).raise_for_status()
+    assert asyncio.run(judge()) == 0
+    write_lapsed(service, "awarding", "idle", 5)
+    assert asyncio.run(judge()) == 1
+    paused = client.get("/v1/peers/idle").json()
+    assert (paused["paused_by"], paused["paused_because"]) == ("breaker", "it did not honour its last 5 awards")
+    assert asyncio.run(judge()) == 0, "once"
+    assert client.post("/v1/peers/idle/resume").json()["paused_by"] is None
+    assert asyncio.run(judge()) == 0, "awards from now on are judged"
+    assert client.get("/v1/peers/idle/standing").json()["clouds"][0]["as_host"]["ended"] == {"lapsed": 5}
+
+
+def write_lapsed(service: Service, cloud: str, peer: str, count: int) -> None:
+    """Append jobs whose awards the peer did not honour, as a worker would."""
+    at_us, asked = round(time.time() * 1e6), {"flavor": "c1", "count": 1, "lifetime_us": SECOND_US}
+    events: list[Event] = []
+    for number in range(count):
+        at: dict[str, Any] = {"at_us": at_us, "job": f"lapsed-{number}"}
+        events += [
+            JobRequested(**at, **asked, federate=Federate.ONLY, peers=(peer,), attempts=1, answer_us=1, hold_us=1),
+            JobOffered(**at, attempt=1, peer=peer),
+            JobAwarded(**at, attempt=1, reclaim_us=at_us + 1),
+            JobDeclined(**at, attempt=1, reason="expired"),
+            JobEnded(**at, attempt=0, end=AwayEnd.REJECTED, is_last=True),
+        ]
+
+    async def write() -> None:
+        database = Database(service.settings.database_url)
+        database.newer.log_format = LOG_FORMAT
+        cloud_id = await Clouds(database).id_of(cloud)
+        first = service.last_seq(cloud) + 1
+        await EventLog(database).append(cloud_id, [Recorded(seq, event) for seq, event in enumerate(events, first)])
+        await database.close()
+
+    asyncio.run(write())
