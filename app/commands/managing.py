@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from app.clusters.rules.deciding import SeenInstance, pool_of
 from app.clusters.rules.wanted import PoolWanted
 from app.commands.connecting import connect
 from app.commands.fitting import Column, print_fitting
@@ -26,7 +27,7 @@ from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.checkpointing.placing import launcher_of
 from app.managing.declared import Declared, read_cluster
 from app.managing.manager import BatchCluster, Manager, ManagerRuns
-from app.managing.programs import INSTALL, missing_programs
+from app.managing.programs import INSTALL, ProgramFailed, missing_programs
 from app.managing.reporting import Reporter
 from tenure_client import TenureClient
 
@@ -172,7 +173,7 @@ def _has_manager(cluster: BatchCluster) -> bool:
             return False
     except ManagerRuns:
         return True
-    except OSError:
+    except ProgramFailed:
         return False
 
 
@@ -191,13 +192,19 @@ def _node_rows(cluster: BatchCluster) -> list[dict[str, Any]]:
     return [
         {
             "node": name,
-            "pool": name.split("-")[1],
-            "instance": "none" if (one := instances.get(name)) is None else "evicted" if one.notice_s else "running",
+            "pool": pool_of(name),
+            "instance": _instance_word(instances.get(name)),
             "machine": {True: "running", False: "dead", None: "none"}[machines.get(name)],
             "slurm": str(known[name][0]) if name in known else "none",
         }
         for name in sorted(instances.keys() | machines.keys() | known.keys())
     ]
+
+
+def _instance_word(one: SeenInstance | None) -> str:
+    if one is None:
+        return "none"
+    return "running" if one.notice_s is None else "evicted"
 
 
 def jobs(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
@@ -242,9 +249,13 @@ def events(*, file: File, follow: Follow = False, as_json: Json = False) -> None
         path = _read(file, client).events.path
     try:
         with path.open(encoding="utf-8") as lines:
+            rest = ""
             while True:
                 for line in lines:
-                    _tell(line, as_json=as_json)
+                    rest += line
+                    if rest.endswith("\n"):
+                        _tell(rest, as_json=as_json)
+                        rest = ""
                 if not follow:
                     return
                 STDOUT.file.flush()
@@ -256,11 +267,14 @@ def events(*, file: File, follow: Follow = False, as_json: Json = False) -> None
 
 
 def _tell(line: str, *, as_json: bool) -> None:
-    event = json.loads(line)
-    if as_json:
-        print_json(event)
+    try:
+        event = json.loads(line)
+        if as_json:
+            print_json(event)
+            return
+        at, kind = event.pop("at"), event.pop("kind")
+    except (ValueError, KeyError, AttributeError):  # as a full disk leaves it
         return
-    at, kind = event.pop("at"), event.pop("kind")
     print_text(
         Text(f"{at[:19].replace('T', ' ')} {kind} " + " ".join(f"{name}={value}" for name, value in event.items()))
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from itertools import count
 from math import ceil
 from types import MappingProxyType
 from typing import NamedTuple
@@ -40,21 +39,21 @@ class Buyer:
         self.market = VenueMarket(wanted, client)
         self._clouds = sorted({pool.cloud for pool in wanted.pools if not pool.is_bid})
         self._sizes: dict[tuple[str, str], tuple[int, int]] = {}
-        self._number = count(int((_now() - _SINCE).total_seconds() * 10))
-        self._handed_over: set[str] = set()
+        self._number = 0
+        self._cloud_of: dict[str, str] = {}
 
     def instances(self) -> dict[str, SeenInstance]:
         """Return the instances that run, and those under notice, by node. Raise ClientError if a cloud is silent."""
         found: dict[str, SeenInstance] = {}
-        now, self._handed_over = _now(), set()
+        now, cloud_of = _now(), dict[str, str]()
         for cloud in self._clouds:
             for one in self._client.instances(cloud, status="running"):
                 if (node := self._node_of(one.id)) is not None:
-                    found[node] = _seen(one, now)
+                    found[node], cloud_of[node] = _seen(one, now), cloud
             for handover in self._client.handovers(cloud):
                 if (node := self._node_of(handover.id)) is not None:
-                    found[node] = _noticed(handover, now)
-                    self._handed_over.add(node)
+                    found[node], cloud_of[node] = _noticed(handover, now), cloud
+        self._cloud_of = cloud_of
         return found | self.market.instances()
 
     def _node_of(self, instance: str) -> str | None:
@@ -62,8 +61,12 @@ class Buyer:
         return f"{head}-{rest}" if head == self._wanted.name and rest.count("-") == 1 else None
 
     def new_node(self, pool: PoolWanted) -> str:
-        """Return a name that no node had before: its number is the time, in tenths of a second."""
-        number, digits = next(self._number), ""
+        """Return a name that no node had before: its number is the time, in hundredths of a second.
+
+        A purchase takes longer than that, so a manager that is started again does not come to a number that was taken.
+        """
+        self._number = max(self._number + 1, int((_now() - _SINCE).total_seconds() * 100))
+        number, digits = self._number, ""
         while number:
             number, digit = divmod(number, len(_DIGITS))
             digits = _DIGITS[digit] + digits
@@ -91,19 +94,19 @@ class Buyer:
         )
         return Purchase(answer.accepted, "" if answer.accepted else _refusal(answer))
 
-    def stop(self, node: str, pool: PoolWanted) -> None:
-        """Give an instance back."""
-        if pool.is_bid:
+    def stop(self, node: str) -> None:
+        """Give an instance back that the last look has seen. Its pool need not be in the file any more."""
+        if (cloud := self._cloud_of.get(node)) is not None:
+            self._client.stop(cloud, _id_of(node))
+        elif self.market.bid_of(node) is not None:
             self.market.end(node, EndedBy.CLUSTER)
-        else:
-            self._client.stop(pool.cloud, _id_of(node))
 
-    def confirm(self, node: str, pool: PoolWanted) -> None:
+    def confirm(self, node: str) -> None:
         """Tell the cloud that an evicted instance is gone; where the token may not, its deadline does."""
-        if pool.is_bid:
+        if (cloud := self._cloud_of.get(node)) is not None:
+            self._client.confirm_handover(cloud, _id_of(node))
+        elif self.market.bid_of(node) is not None:
             self.market.end(node, EndedBy.PROVIDER)
-        else:
-            self._client.confirm_handover(pool.cloud, _id_of(node))
 
     def extend(self, node: str, pool: PoolWanted) -> bool:
         """Ask for as much lifetime again; return False if that is refused."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +11,7 @@ from pathlib import Path
 from app.clusters.rules.wanted import MOST_BYTES, ClusterWanted, cluster_of_toml
 from app.domain.inputs import InputError
 from app.managing.events import Events
+from app.managing.files import put
 
 _TABLE = re.compile(r"\s*\[\[?\s*([A-Za-z_]+)\s*\]\]?\s*(#.*)?")
 
@@ -102,14 +100,8 @@ def _tables(lines: list[str], name: str) -> Iterator[tuple[int, int]]:
 def _put(place: Path, text: str) -> None:
     """Replace a file, so that whoever reads it sees all of the change or nothing of it."""
     try:
-        with tempfile.NamedTemporaryFile("w", dir=place.parent, encoding="utf-8", delete=False) as new:
-            with suppress(OSError):
-                os.fchown(new.fileno(), place.stat().st_uid, place.stat().st_gid)
-            os.fchmod(new.fileno(), place.stat().st_mode)
-            new.write(text)
-            new.flush()
-            os.fsync(new.fileno())
-            Path(new.name).replace(place)
+        found = place.stat()
+        put(place, text, mode=found.st_mode & 0o7777, owner=(found.st_uid, found.st_gid), is_durable=True)
     except OSError as error:
         raise InputError(str(error)) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -10,6 +11,11 @@ from pathlib import Path
 from typing import Any
 
 _READ_BYTES = 1 << 21
+
+
+def now() -> str:
+    """Return the time as events write it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class Events:
@@ -21,11 +27,14 @@ class Events:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def write(self, kind: str, **facts: object) -> None:
-        """Append an event."""
-        line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "kind": kind, **facts})
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+    def write(self, kind: str, /, **facts: object) -> None:
+        """Append an event; now, if it does not say when. A full disk loses it, and stops nothing."""
+        line = json.dumps({"at": facts.pop("at", None) or now(), "kind": kind, **facts})
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError as error:
+            sys.stderr.write(f"{error}: {line}\n")
 
     def newest(self) -> Iterator[dict[str, Any]]:
         """Yield the events of the record's last part, in order; lines that are none are left out."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from ipaddress import IPv4Network
-from itertools import islice
 from pathlib import Path
+from shutil import rmtree
 from typing import Protocol
 from zlib import crc32
 
@@ -15,6 +16,7 @@ from app.managing.programs import ProgramFailed, kill_all, run, start_daemon
 from app.managing.slurm import Slurm
 
 _ADDRESSES = 250
+_LINKS = Path("/sys/class/net")
 _NETWORKS = Path("/run/netns")
 """The folder where `ip netns` keeps the namespaces that have a name."""
 
@@ -48,9 +50,10 @@ class Namespaces:
     """
 
     def __init__(self, wanted: ClusterWanted, slurm: Slurm) -> None:
-        self._slurm, self._name = slurm, wanted.name
+        self._slurm, self._name, self._shared = slurm, wanted.name, wanted.shared
         self._order = {pool.name: at for at, pool in enumerate(wanted.pools, 1)}
         self._network = IPv4Network(wanted.machines.subnet)
+        self._turn = secrets.randbelow(_ADDRESSES)
         self._bridge = f"tb{crc32(wanted.name.encode()):08x}"
 
     @property
@@ -59,15 +62,33 @@ class Namespaces:
         return str(self._network[1])
 
     def prepare(self) -> None:
-        """Make the bridge, if it is not there."""
+        """Make the bridge, if it is not there. Raise ProgramFailed if another cluster has this name here."""
         if self._bridge not in run(["ip", "-o", "link", "show", "type", "bridge"]):
             run(["ip", "link", "add", self._bridge, "type", "bridge"])
+        if not self._owner():
+            run(["ip", "link", "set", "dev", self._bridge, "alias", self._shared])
+        self._check_owner()
         if f"{self.address}/" not in run(["ip", "-4", "-o", "addr", "show", "dev", self._bridge]):
             run(["ip", "addr", "add", f"{self.address}/{self._network.prefixlen}", "dev", self._bridge])
         run(["ip", "link", "set", self._bridge, "up"])
 
+    def _owner(self) -> str:
+        """Return the shared folder of the cluster whose bridge this is; empty: there is none, or it was just made."""
+        with suppress(OSError):
+            return (_LINKS / self._bridge / "ifalias").read_text().strip()
+        return ""
+
+    def _check_owner(self) -> None:
+        """Machines have the name of their cluster in theirs, so two clusters of one name would end each other's."""
+        if (owner := self._owner()) not in {"", self._shared}:
+            raise ProgramFailed(
+                f"there is another cluster {self._name!r} on this host, in {owner}: give this one another name, "
+                f"or delete that one first"
+            )
+
     def there(self) -> dict[str, bool]:
         """Return the machines of this cluster: the network namespaces of their names, and if a process is in each."""
+        self._check_owner()
         return {name: bool(pids) for name, pids in self._processes().items()}
 
     def _processes(self) -> dict[str, list[int]]:
@@ -107,8 +128,14 @@ class Namespaces:
         start_daemon(["ip", "netns", "exec", name, *inside], folder / f"log/{name}.log", self._slurm.environment)
 
     def _free_address(self, there: Mapping[str, bool]) -> str:
+        """Return an address that no machine has, and that none had for long.
+
+        Slurm goes on for a while to tell a lost node to end its jobs, and would end those of the next at its address.
+        """
         taken = "".join(run(["ip", "-n", name, "-4", "-o", "addr", "show"]) for name in there)
-        for address in islice(self._network.hosts(), 1, _ADDRESSES):
+        for _ in range(_ADDRESSES):
+            self._turn = self._turn % _ADDRESSES + 1
+            address = self._network[self._turn + 1]
             if f" {address}/" not in taken:
                 return str(address)
         raise ProgramFailed(f"no address of {self._network} is free")
@@ -123,14 +150,16 @@ class Namespaces:
         raise ProgramFailed(f"the machine {name} does not run")
 
     def destroy(self, name: str) -> None:
-        """Kill all processes of a machine and remove its network."""
-        if name in self.there():
-            kill_all(self._processes()[name])
+        """Kill all processes of a machine, and remove its network and what `slurmd` kept."""
+        if (pids := self._processes().get(name)) is not None:
+            kill_all(pids)
+            rmtree(self._slurm.folder / "spool" / name, ignore_errors=True)
             run(["ip", "netns", "del", name])
         with suppress(ProgramFailed):  # the kernel removes it with its other end, a moment later
             run(["ip", "link", "del", f"tv{crc32(name.encode()):08x}"])
 
     def remove(self) -> None:
         """Remove the bridge."""
+        self._check_owner()
         if self._bridge in run(["ip", "-o", "link", "show", "type", "bridge"]):
             run(["ip", "link", "del", self._bridge])

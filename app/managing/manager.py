@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from math import inf
 
-from app.clusters.rules.deciding import LEASE_ENDS, Action, Deed, NodeState, SeenJob, SeenNode, View, pool_of
+from app.clusters.rules.deciding import (
+    LEASE_ENDS,
+    Action,
+    Deed,
+    NodeState,
+    SeenInstance,
+    SeenJob,
+    SeenNode,
+    View,
+    pool_of,
+)
 from app.clusters.rules.reconciling import decide
 from app.clusters.rules.saving import saving_of
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
@@ -26,13 +36,14 @@ from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
 from app.managing.slurm import QueuedJob, Slurm
 from app.managing.telling import Telling
-from tenure_client import ClientError, TenureClient
+from tenure_client import ClientError, ServiceUnreachable, TenureClient
 
 ROUND_S = 1.0
 MOST_RELEASES = 3
 _HELD = "launch_failed_requeued_held"
 _NOT_ELIGIBLE = ("dependency", "jobheld", "job_requeued_in_held_state", "begintime", "jobarraytasklimit", "reservation")
 _UNAVAILABLE_AGAIN_S = 10.0
+_TROUBLES = (ClientError, ProgramFailed, OSError)
 
 
 class ManagerRuns(Exception):
@@ -52,15 +63,19 @@ class BatchCluster:
 
     def create(self) -> None:
         """Make the folder, the network and the configuration, and start Slurm. What is there stays."""
+        self.machines.prepare()  # first: it refuses a second cluster of this name on this host
         self.slurm.configure()
         place_launcher(self.wanted)
-        self.machines.prepare()
         self.slurm.start()
 
     @contextmanager
     def managed(self, *, stands_by: bool = False) -> Iterator[None]:
         """Be the one manager of the cluster. If there is another, wait until it is gone, or raise ManagerRuns."""
-        with (self.slurm.folder / "manager.lock").open("a") as lock:
+        try:
+            file = (self.slurm.folder / "manager.lock").open("a")
+        except OSError as error:
+            raise ProgramFailed(f"there is no cluster yet, make one with `tenure cluster create`: {error}") from None
+        with file as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX if stands_by else fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -69,20 +84,22 @@ class BatchCluster:
 
     def delete(self) -> None:
         """Give all nodes back, end Slurm and its network. All files stay."""
-        for name in sorted(self.buyer.instances().keys() | self.machines.there().keys()):
+        instances = self.buyer.instances()
+        for name in sorted(instances.keys() | self.machines.there().keys()):
             self.machines.destroy(name)
-            self.give_back(name)
+            if name in instances:
+                self.give_back(name, instances[name])
         self.buyer.market.settle(self.events)
         self.slurm.stop()
         self.machines.remove()
 
-    def give_back(self, name: str) -> None:
+    def give_back(self, name: str, instance: SeenInstance) -> None:
         """Stop a node's instance, or confirm its eviction."""
-        pool = self.wanted.pool(pool_of(name))
-        if pool is not None:
-            with suppress(ClientError):
-                self.buyer.confirm(name, pool)
-            self.buyer.stop(name, pool)
+        if instance.notice_s is None:
+            self.buyer.stop(name)
+            return
+        with suppress(ClientError):  # then its deadline does
+            self.buyer.confirm(name)
 
 
 class Manager:
@@ -96,7 +113,8 @@ class Manager:
         self._idle_since_s: dict[str, float] = {}
         self._not_before_s: dict[str, float] = {}
         self._releases: dict[str, int] = {}
-        self._said = ""
+        self._said: dict[str, str] = {}
+        self._failures: dict[tuple[Deed, str], str] = {}
         self._jobs: list[QueuedJob] = []
         self._asking = Asking(cluster.wanted, cluster.slurm, cluster.buyer, cluster.events)
         self._keeper = CheckpointKeeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
@@ -108,9 +126,9 @@ class Manager:
             Deed.CLOSE: lambda action: cluster.slurm.drain(action.name, action.why),
             Deed.MOVE: self._move,
             Deed.RETIRE: self._retire,
-            Deed.DROP: lambda action: cluster.slurm.drop(action.name, action.why),
+            Deed.DROP: self._drop,
             Deed.DESTROY: lambda action: cluster.machines.destroy(action.name),
-            Deed.STOP: lambda action: cluster.buyer.stop(action.name, self._pool(action.name)),
+            Deed.STOP: lambda action: cluster.buyer.stop(action.name),
             Deed.CONFIRM: self._confirm,
             Deed.RELEASE: self._release,
         }
@@ -133,24 +151,45 @@ class Manager:
         self._act(decide(self._cluster.wanted, view))
         if self._looked is not None:
             self._looked(time.monotonic() - began_s, len(view.machines - view.instances.keys()))
-        try:
+        with self._telling_of("checkpoints"):
             self._asking.as_advised(view, self._jobs)
             self._keeper.look(view, self._jobs)
-        except (ClientError, ProgramFailed, OSError) as error:
-            self._say(str(error))
+
+    @contextmanager
+    def _telling_of(self, task: str) -> Iterator[None]:
+        """Do a task without which the manager goes on. Why it failed is told once, until it succeeds again."""
+        try:
+            yield
+        except _TROUBLES as error:
+            if self._said.get(task) != str(error):
+                self._said[task] = str(error)
+                self._cluster.events.write("no_answer", task=task, error=str(error))
+        else:
+            self._said.pop(task, None)
 
     def _act(self, actions: list[Action]) -> None:
+        """Do one after the other. Where one fails, the later ones on the same node wait for the next round.
+
+        A failure that was told in the round before is not told again.
+        """
+        told, self._failures = self._failures, {}
+        failed = set[str]()
         for action in actions:
-            if self._not_before_s.get(action.name, 0.0) > time.monotonic():
+            if action.name in failed or self._not_before_s.get(action.name, 0.0) > time.monotonic():
                 continue
             try:
                 self._deeds[action.deed](action)
                 if action.deed not in {Deed.BUY, Deed.MAKE, Deed.EXTEND, Deed.RETIRE, Deed.RELEASE}:
                     self._told(action)
-            except (ClientError, ProgramFailed) as error:
-                self._cluster.events.write("action_failed", deed=action.deed, name=action.name, error=str(error))
-                if action.deed is not Deed.CONFIRM:
+            except _TROUBLES as error:
+                key = action.deed, action.name
+                self._failures[key] = str(error)
+                if told.get(key) != str(error):
+                    self._cluster.events.write("action_failed", deed=action.deed, name=action.name, error=str(error))
+                if isinstance(error, ServiceUnreachable):
                     return
+                if action.deed is not Deed.CONFIRM:
+                    failed.add(action.name)
 
     def _told(self, action: Action) -> None:
         names = {
@@ -164,21 +203,22 @@ class Manager:
         self._cluster.events.write(kind, node=action.name, why=action.why)
 
     def _seen(self) -> View | None:
-        """Return what is there; None if a place does not answer. A controller of Slurm that died is started."""
+        """Return what is there; None if a place does not answer."""
+        with self._telling_of("looking"):
+            return self._look()
+        return None
+
+    def _look(self) -> View:
+        """Return what is there. A controller of Slurm that died is started."""
         cluster = self._cluster
-        try:
-            if not cluster.slurm.runs():
-                cluster.create()
-                cluster.events.write("slurm_started")
-            self._keeper.tell()
-            cluster.buyer.market.settle(cluster.events)
-            cluster.buyer.market.follow_prices(cluster.events)
-            instances, machines = cluster.buyer.instances(), cluster.machines.there()
-            nodes, jobs = cluster.slurm.nodes(), cluster.slurm.jobs()
-        except (ClientError, ProgramFailed, OSError) as error:
-            self._say(str(error))
-            return None
-        self._say("")
+        if not cluster.slurm.runs():
+            cluster.create()
+            cluster.events.write("slurm_started")
+        self._keeper.tell()
+        cluster.buyer.market.settle(cluster.events)
+        cluster.buyer.market.follow_prices(cluster.events)
+        instances, machines = cluster.buyer.instances(), cluster.machines.there()
+        nodes, jobs = cluster.slurm.nodes(), cluster.slurm.jobs()
         alive = frozenset(name for name, runs in machines.items() if runs)
         if dead := machines.keys() - alive:
             self._bury(dead)
@@ -194,11 +234,6 @@ class Manager:
         for name in dead:
             with suppress(ProgramFailed):
                 self._cluster.machines.destroy(name)
-
-    def _say(self, trouble: str) -> None:
-        if trouble and trouble != self._said:
-            self._cluster.events.write("no_answer", error=trouble)
-        self._said = trouble
 
     def _with_idle(self, nodes: dict[str, tuple[NodeState, bool]]) -> dict[str, SeenNode]:
         """Return the nodes with the time for which each has been idle, as far as this process has seen it."""
@@ -232,6 +267,8 @@ class Manager:
             node = self._cluster.buyer.new_node(pool)
             try:
                 purchase = self._cluster.buyer.start(node, pool, action.lifetime_s)
+            except ServiceUnreachable:  # that is no refusal; if it was bought all the same, the next look finds it
+                raise
             except ClientError as error:
                 purchase = Purchase(is_bought=False, why=str(error))
             if purchase.is_bought:
@@ -265,6 +302,14 @@ class Manager:
             if job.state == "RUNNING" and job.nodes == action.name:
                 self._cluster.slurm.requeue(job.job_id)
 
+    def _drop(self, action: Action) -> None:
+        """Forget a node. Its jobs need not wait as Slurm wants it for those that could come back to the same node."""
+        self._cluster.slurm.drop(action.name, action.why)
+        for job in self._jobs:
+            if job.state == "RUNNING" and job.nodes == action.name:
+                with suppress(ProgramFailed):  # Slurm does it, and complains that there is no node for it yet
+                    self._cluster.slurm.hasten(job.job_id)
+
     def _retire(self, action: Action) -> None:
         """Give an idle node back, unless it got a job in the meantime: only a drained node has none."""
         slurm = self._cluster.slurm
@@ -275,12 +320,12 @@ class Manager:
             return
         slurm.drop(action.name, action.why)
         self._cluster.machines.destroy(action.name)
-        self._cluster.buyer.stop(action.name, self._pool(action.name))
+        self._cluster.buyer.stop(action.name)
         self._cluster.events.write("node_released", node=action.name, why=action.why)
 
     def _confirm(self, action: Action) -> None:
         self._not_before_s[action.name] = time.monotonic() + _UNAVAILABLE_AGAIN_S
-        self._cluster.buyer.confirm(action.name, self._pool(action.name))
+        self._cluster.buyer.confirm(action.name)
 
     def _release(self, action: Action) -> None:
         """Release a held job, three times at most: then something is wrong with it, and it stays held."""

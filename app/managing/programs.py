@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shutil import which
 
@@ -46,7 +46,13 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None, 
     """Return what a program writes. Raise ProgramFailed if it does not end with 0 in time."""
     try:
         done = subprocess.run(  # noqa: S603 - programs of the host, without a shell
-            arguments, capture_output=True, text=True, env=_environment(environment), timeout=timeout_s, check=False
+            arguments,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            env=_environment(environment),
+            timeout=timeout_s,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ProgramFailed(f"{arguments[0]}: {error}") from None
@@ -58,20 +64,12 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None, 
 
 def start_daemon(arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> int:
     """Start a program that outlives this one, with its output in a log; return its process id."""
-    with log.open("ab") as out:
-        process = subprocess.Popen(  # noqa: S603 - as above
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            env=_environment(environment),
-            start_new_session=True,
-            close_fds=True,
-        )
-    return process.pid
+    return start_helper(arguments, log, environment).pid
 
 
-def start_helper(arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+def start_helper(
+    arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     """Start a program that goes on if this one dies, with what it says in a log; the caller looks if it has ended."""
     with log.open("ab") as out:
         return subprocess.Popen(  # noqa: S603 - as above
@@ -79,7 +77,7 @@ def start_helper(arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes]
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
-            env=_environment(None),
+            env=_environment(environment),
             start_new_session=True,
             close_fds=True,
         )
@@ -116,10 +114,10 @@ def kill_all(pids: Sequence[int]) -> None:
             continue
 
 
-def wait_until(is_so: object, what: str, timeout_s: float) -> None:
+def wait_until(is_so: Callable[[], object], what: str, timeout_s: float) -> None:
     """Wait until a function returns true. Raise ProgramFailed if it does not in time."""
     deadline_s = time.monotonic() + timeout_s
-    while not is_so():  # type: ignore[operator]
+    while not is_so():
         if time.monotonic() > deadline_s:
             raise ProgramFailed(f"{what} within {timeout_s:g} s")
         time.sleep(0.05)

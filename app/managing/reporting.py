@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
 from threading import Event, Thread
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
 from app.managing.events import Events
+from app.managing.files import put
 from tenure_client import ClientError, NotFound, TenureClient
 
 REPORT_S = 2.0
@@ -99,9 +101,7 @@ class Reporter:
             self._described = None
             raise
         if end != begin:
-            new = self._place.with_suffix(".new")
-            new.write_text(str(end))
-            new.replace(self._place)
+            put(self._place, str(end))
         return len(told) == _MOST_LINES
 
     def _describe(self, wanted: ClusterWanted) -> None:
@@ -128,6 +128,8 @@ def _next_lines(path: Path, begin: int) -> tuple[list[dict[str, Any]], int]:
     with path.open("rb") as file:
         file.seek(begin)
         content = file.read(_MOST_BYTES)
+    if len(content) == _MOST_BYTES and b"\n" not in content:
+        return [], begin + _MOST_BYTES  # no event is so long: it is passed over
     found, end = [], begin
     for line in content.splitlines(keepends=True)[:_MOST_LINES]:
         if not line.endswith(b"\n"):
@@ -142,9 +144,10 @@ def _told(line: bytes) -> Iterator[dict[str, Any]]:
     try:
         facts = json.loads(line)
         at, kind = facts.pop("at"), facts.pop("kind")
+        is_dated = datetime.fromisoformat(at).tzinfo is not None
     except (ValueError, KeyError, AttributeError, TypeError):
         return
-    if not (isinstance(kind, str) and _KIND.fullmatch(kind)):
+    if not (is_dated and isinstance(kind, str) and _KIND.fullmatch(kind)):
         return
     plain = {name: _plain(value) for name, value in facts.items() if _FACT.fullmatch(name)}
     key = blake2b(line, digest_size=16).hexdigest()

@@ -7,12 +7,14 @@ plain output is read, with named columns: it is the interface that Slurm keeps s
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from app.clusters.rules.deciding import NodeState
 from app.clusters.rules.wanted import MOST_NODES, ClusterWanted
+from app.managing.files import put
 from app.managing.programs import ProgramFailed, daemon_of, end_daemon, run, start_daemon, wait_until
 
 CONTROLLER = "tenurectl"
@@ -65,6 +67,9 @@ CommunicationParameters=NoAddrCache
 MaxNodeCount={nodes}
 PartitionName=DEFAULT MaxTime=INFINITE State=UP
 """
+_FIELDS = ("%i", "%T", "%P", "%D", "%r", "%N", "%M", "%l", "%k", "%j")
+_PARTING_BYTES = 8
+_LONGEST_TEXT = 500
 _CGROUP = "CgroupPlugin={plugin}\nCgroupAutomount=no\nCgroupMountpoint=/sys/fs/cgroup\n"
 
 
@@ -109,11 +114,10 @@ class Slurm:
             (self.folder / part).mkdir(mode=0o755, parents=True, exist_ok=True)
         key = self.folder / "munge/key"
         if not key.exists():
-            key.touch(mode=0o600)
-            key.write_bytes(os.urandom(_KEY_BYTES))
+            put(key, os.urandom(_KEY_BYTES), mode=0o600)
         plugin = "cgroup/v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "cgroup/v1"
-        (self.folder / "cgroup.conf").write_text(_CGROUP.format(plugin=plugin), encoding="utf-8")
-        self.conf.write_text("".join(self._lines()), encoding="utf-8")
+        put(self.folder / "cgroup.conf", _CGROUP.format(plugin=plugin))
+        put(self.conf, "".join(self._lines()))
 
     def _lines(self) -> Iterator[str]:
         wanted = self._wanted
@@ -168,11 +172,15 @@ class Slurm:
         return {name: _state(word) for name, word in lines if name}
 
     def jobs(self) -> list[QueuedJob]:
-        """Return the jobs that wait or run, in the order of the queue."""
-        form = "%i|%T|%P|%D|%r|%N|%M|%l|%k|%j"
-        lines = self._ask("squeue", "-h", "-r", "-S", "-p,i", "-o", form).splitlines()
+        """Return the jobs that wait or run, in the order of the queue.
+
+        A name and a comment are what a user wrote, with any character in it, so nobody must know what parts the fields.
+        """
+        parting = secrets.token_hex(_PARTING_BYTES)
+        form = "".join(f"{field}{parting}" for field in _FIELDS)
+        lines = self._ask("squeue", "-h", "-r", "-S", "-p,i", "-o", form).split(f"{parting}\n")[:-1]
         pools = tuple(pool.name for pool in self._wanted.pools)
-        return [_job(line, pools) for line in lines if line.count("|") >= form.count("|")]
+        return [_job(line.split(parting), pools) for line in lines]
 
     def end_of(self, job: str) -> str:
         """Return Slurm's word for how a job ended; `unknown` if it has forgotten the job."""
@@ -203,6 +211,10 @@ class Slurm:
         """End a job's present run, and let it wait for nodes again."""
         self._ask("scontrol", "requeue", job)
 
+    def hasten(self, job: str) -> None:
+        """Let a job that was queued again start at once, and not after the life of its credential."""
+        self._ask("scontrol", "update", f"jobid={job}", "starttime=now")
+
     def release(self, job: str) -> None:
         """Let a job that Slurm holds wait for nodes again."""
         self._ask("scontrol", "release", job)
@@ -219,12 +231,23 @@ def _state(word: str) -> tuple[NodeState, bool]:
     return NodeState.BUSY if is_busy else NodeState.BAD, plain == "draining"
 
 
-def _job(line: str, pools: tuple[str, ...]) -> QueuedJob:
-    job_id, state, partition, count, reason, nodes, ran, limit, comment, name = line.split("|", 9)
+def _job(fields: Sequence[str], pools: tuple[str, ...]) -> QueuedJob:
+    """Return the job of a line. Raise ProgramFailed if it is not one."""
+    try:
+        job_id, state, partition, count, reason, nodes, ran, limit, comment, name = fields
+        node_count = int(count)
+    except ValueError:
+        raise ProgramFailed(f"squeue writes what is no job: {fields!r:.200}") from None
     may = pools if partition == ANY else tuple(partition.split(","))
     written_s = _seconds(limit) if limit[:1].isdecimal() else _ENDLESS_S
     limit_s = None if written_s >= _ENDLESS_S else written_s
-    return QueuedJob(job_id, state, may, int(count), reason, nodes, _seconds(ran), limit_s, comment, name)
+    comment, name = _plain(comment), _plain(name)
+    return QueuedJob(job_id, state, may, node_count, reason, nodes, _seconds(ran), limit_s, comment, name)
+
+
+def _plain(text: str) -> str:
+    """Return the beginning of what a user wrote, on one line."""
+    return "".join(one if one.isprintable() else " " for one in text[:_LONGEST_TEXT])
 
 
 def _seconds(text: str) -> float:

@@ -22,6 +22,7 @@ _MOST_DEEDS, _MOST_POINTS = 40, 120
 _LIFE_S = 6.0
 """A manager that takes rounds for so long without coming to its point is killed then."""
 _CLOCK_SHARE = 0.25
+_WRITTEN_S = 7
 _BEGINS_S, _ENDS_S = 60.0, 240.0
 
 
@@ -38,11 +39,11 @@ class Queue:
         self._lab, self._draw = lab, draw
         self.jobs: set[str] = set()
 
-    def fill(self, most: int) -> None:
+    def fill(self, most: int, *options: str) -> None:
         """Submit up to so many more jobs."""
         for _ in range(min(most, JOBS - len(self.jobs - self._lab.done()))):
             pair = ["-N", "2", "-p", "spot"] if self._draw.random() < 0.125 else []
-            self.jobs.add(self._lab.submit(round(self._draw.uniform(*_JOB_S), 1), *pair))
+            self.jobs.add(self._lab.submit(round(self._draw.uniform(*_JOB_S), 1), *pair, *options))
 
     def wait(self) -> float:
         """Wait until all have ended and nothing is left; return how long it took."""
@@ -99,23 +100,27 @@ def kill_once(lab: Lab, draw: random.Random, *, is_by_clock: bool) -> bool:
 
 
 def controller_lines(asked: argparse.Namespace) -> Iterator[Line]:
-    """Yield what holds after Slurm's controller was killed so often, at times within a second of a job's start."""
+    """Yield what holds after Slurm's controller was killed so often, within a second of a job's start.
+
+    Slurm writes its state each five seconds. What was submitted since then is lost with its controller, so jobs are
+    submitted some seconds before they may begin; what has begun since then runs again.
+    """
     draw = random.Random(asked.seed)
     with lab_at(place_of(asked), NODES) as lab, Watch(lab) as watch:
         lab.manage()
         queue, took_s = Queue(lab, draw), list[float]()
         for _ in range(asked.times):
-            queue.fill(8)
             begun = len(lab.runs())
+            queue.fill(8, f"--begin=now+{_WRITTEN_S}")
             with suppress(TimeoutError):
-                wait(lambda begun=begun: len(lab.runs()) > begun, 10, "a job that begins")  # type: ignore[misc]
+                wait(lambda begun=begun: len(lab.runs()) > begun, 30, "a job that begins")  # type: ignore[misc]
             time.sleep(draw.uniform(0.0, 1.0))
             lab.kill_controller()
             took_s.append(queue.wait())
         yield Line("controllers killed", asked.times)
         yield Line("from a kill to all jobs ended and no node, s: longest", max(took_s))
         yield from watch.lines()
-        yield from invariant_lines(lab, queue.jobs)
+        yield from invariant_lines(lab, queue.jobs, most_ends=asked.times + 1)
 
 
 def service_lines(asked: argparse.Namespace) -> Iterator[Line]:

@@ -340,11 +340,13 @@ class Lab:
         if self._nursery is not None:
             self._nursery.kill()
             self._nursery.wait()
-        self.command("cluster", "delete", str(self.file), "--yes")
+        deleted = self.command("cluster", "delete", str(self.file), "--yes")
         if self._service is not None:
             self._service.send_signal(signal.SIGINT)
             self._service.wait(60)
         self.client.close()
+        if deleted.returncode or self.machines() or self.cluster.slurm.runs():
+            raise ProgramFailed(f"the cluster of {self.folder} was not deleted: {deleted.stderr} {self.machines()}")
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -32,8 +32,8 @@ def managed(lab: Lab) -> None:
     wait(lab.is_managing, 60, "a manager")
 
 
-def failed_lines(lab: Lab, watch: Watch, jobs: set[str]) -> list[str]:
-    return [line.name for line in [*watch.lines(), *invariant_lines(lab, jobs)] if not line.is_kept]
+def failed_lines(lab: Lab, watch: Watch, jobs: set[str], most_ends: int = 1) -> list[str]:
+    return [line.name for line in [*watch.lines(), *invariant_lines(lab, jobs, most_ends)] if not line.is_kept]
 
 
 def test_managers_killed_at_their_calls_leave_no_orphan_and_no_double(lab: Lab) -> None:
@@ -58,7 +58,7 @@ def test_a_controller_of_slurm_killed_at_a_jobs_start_costs_no_job(lab: Lab) -> 
         wait(lab.running, 60, "a job that runs")
         lab.kill_controller()
         queue.wait()
-    assert failed_lines(lab, watch, queue.jobs) == []
+    assert failed_lines(lab, watch, queue.jobs, most_ends=2) == []
 
 
 def test_a_second_manager_exits_and_one_takes_over_after_a_kill(lab: Lab) -> None:
@@ -73,6 +73,41 @@ def test_a_second_manager_exits_and_one_takes_over_after_a_kill(lab: Lab) -> Non
     lab.manage()
     queue.wait()
     lab.kill_manager()
+    assert busy_nodes_given_back(lab) == []
+
+
+def test_a_second_cluster_of_the_same_name_is_refused(lab: Lab) -> None:
+    managed(lab)
+    folder = lab.folder / "other"
+    folder.mkdir()
+    file = folder / "cluster.toml"
+    file.write_text(lab.file.read_text().replace(f'shared = "{lab.folder}"', f'shared = "{folder}"'))
+    job = lab.submit(5)
+    wait(lambda: job in lab.running(), 60, "a job that runs")
+    refused = lab.command("cluster", "create", str(file))
+    assert (refused.returncode, str(lab.folder) in refused.stderr) == (3, True)
+    assert "give this one another name" in refused.stderr
+    assert lab.command("cluster", "run", str(file)).returncode == 3
+    assert lab.command("cluster", "delete", str(file), "--yes").returncode == 2
+    assert not (folder / "slurm").exists()
+    wait(lambda: job in lab.done(), 60, "its end")
+    assert len([ran for ran in lab.runs() if ran.job == job]) == 1
+
+
+def test_a_node_whose_pool_has_left_the_file_is_given_back(lab: Lab) -> None:
+    managed(lab)
+    job = lab.submit(8, "-p", "own")
+    wait(lambda: job in lab.running(), 60, "a job that runs")
+    lab.kill_manager()
+    before = lab.file.read_text()
+    try:
+        lab.file.write_text(before.replace('name = "own"', 'name = "mine"'))
+        managed(lab)
+        wait(lambda: job in lab.done(), 60, "its end")
+        wait(lab.is_empty, 60, "an empty cluster")
+    finally:
+        lab.kill_manager()
+        lab.file.write_text(before)
     assert busy_nodes_given_back(lab) == []
 
 

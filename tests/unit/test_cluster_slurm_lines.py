@@ -7,9 +7,14 @@ import pytest
 from app.clusters.rules.deciding import NodeState
 from app.clusters.rules.saving import Saving, is_due, saving_of
 from app.managing.manager import _free_in_s, _waiting
-from app.managing.slurm import _job, _seconds, _state
+from app.managing.programs import ProgramFailed
+from app.managing.slurm import QueuedJob, _job, _seconds, _state
 
 POOLS = ("own", "spot")
+
+
+def line(written: str) -> QueuedJob:
+    return _job(written.split("|"), POOLS)
 
 
 @pytest.mark.parametrize(
@@ -53,16 +58,28 @@ def test_states_of_nodes(word: str, state: tuple[NodeState, bool]) -> None:
 
 
 def test_a_line_of_the_queue() -> None:
-    job = _job("7|PENDING|any|1|Resources||0:00|UNLIMITED|(null)|a|b", POOLS)
-    assert (job.job_id, job.pools, job.name, job.left_s) == ("7", POOLS, "a|b", None)
-    running = _job("8|RUNNING|spot|2|None|lab-spot-1|1:00|2:30|checkpoint=USR1,2|x", POOLS)
+    job = line("7|PENDING|any|1|Resources||0:00|UNLIMITED|(null)|a")
+    assert (job.job_id, job.pools, job.name, job.left_s) == ("7", POOLS, "a", None)
+    running = line("8|RUNNING|spot|2|None|lab-spot-1|1:00|2:30|checkpoint=USR1,2|x")
     assert (running.pools, running.limit_s, running.left_s) == (("spot",), 150.0, 90.0)
     assert running._replace(ran_s=200.0).left_s == 0.0
-    assert _job("9|PENDING|any|1|Resources||0:00|365-00:00:00|(null)|x", POOLS).limit_s is None
+    assert line("9|PENDING|any|1|Resources||0:00|365-00:00:00|(null)|x").limit_s is None
+
+
+def test_what_a_user_writes_in_a_name_is_one_short_line() -> None:
+    job = line(f"7|PENDING|any|1|Resources||0:00|UNLIMITED|(null)|a\n9 RUNNING\x1b[2J{'x' * 9999}")
+    assert job.name.startswith("a 9 RUNNING [2Jxxx")
+    assert len(job.name) == 500
+
+
+@pytest.mark.parametrize("written", ["7|PENDING", "7|PENDING|any|two|Resources||0:00|UNLIMITED|(null)|a"])
+def test_a_line_that_is_no_job_is_told(written: str) -> None:
+    with pytest.raises(ProgramFailed, match="squeue writes what is no job"):
+        line(written)
 
 
 def test_a_node_is_free_when_the_limits_of_all_its_jobs_have_ended_them() -> None:
-    first = _job("1|RUNNING|spot|1|None|lab-spot-1|0:10|1:00|(null)|x", POOLS)
+    first = line("1|RUNNING|spot|1|None|lab-spot-1|0:10|1:00|(null)|x")
     longer = first._replace(job_id="2", limit_s=100.0)
     endless = first._replace(job_id="3", nodes="lab-spot-2", limit_s=None)
     pair = first._replace(job_id="4", node_count=2, nodes="lab-spot-[3-4]")
@@ -85,6 +102,6 @@ def test_a_node_is_free_when_the_limits_of_all_its_jobs_have_ended_them() -> Non
     ],
 )
 def test_which_jobs_wait_for_nodes(state: str, reason: str, counts: bool, is_held: bool) -> None:
-    seen = _waiting(_job(f"7|{state}|spot|1|{reason}||0:00|UNLIMITED|(null)|x", POOLS))
+    seen = _waiting(line(f"7|{state}|spot|1|{reason}||0:00|UNLIMITED|(null)|x"))
     assert (seen is not None) == counts
     assert seen is None or seen.is_held == is_held

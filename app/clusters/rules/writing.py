@@ -2,7 +2,7 @@
 
 A checkpoint costs a fixed part and a part for each byte of memory. Both are fitted to the checkpoints that were written
 before, the newest counting most, by least squares of the *relative* errors: so small jobs are foretold as well as large
-ones. A few made-up measurements stand in until there are real ones.
+ones. Those of another machine stand in until there are real ones.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ MOST_MEASURED = 50
 """So many of the newest measurements are looked at."""
 _FADE = 0.8
 """A measurement counts that much of the one after it."""
-_ASSUMED = ((10e6, 0.4), (100e6, 2.0), (1e9, 16.0))
-"""Bytes and seconds, in place of measurements: CRIU 4.1.1 on two cores (docs/clusters.md)."""
+_ASSUMED = ((10e6, 0.55), (100e6, 0.9), (1e9, 8.4))
+"""Bytes and seconds, in place of measurements: CRIU 4.1.1 on two busy cores, `benchmarks.clusters prediction`."""
 _ASSUMED_WEIGHT, _ASSUMED_SPREAD = 0.05, 0.25
 
 

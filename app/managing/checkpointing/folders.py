@@ -25,7 +25,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from app.managing.events import now
+from app.managing.files import put, read_object, sync
+
 MOST_MANIFEST_BYTES = 1 << 20
+_MOST_TOLD_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 20
 
 
@@ -129,19 +133,19 @@ class JobFolder:
 
     def refuse(self, generation: int, why: str) -> None:
         """Mark a generation as one that cannot be restored."""
-        _write(self.path / str(generation) / "refused", why)
+        put(self.path / str(generation) / "refused", why, is_durable=True)
 
     def publish(self, manifest: Manifest) -> None:
         """Put a generation's manifest in its place, and let `last` point to it. All its files are on the disk then."""
         folder = self.path / str(manifest.generation)
-        _sync(folder / "images")
-        _write(folder / "manifest.json", json.dumps(asdict(manifest)))
+        sync(folder / "images")
+        put(folder / "manifest.json", json.dumps(asdict(manifest)), is_durable=True)
         link = self.path / "last.new"
         with suppress(FileNotFoundError):
             link.unlink()
         link.symlink_to(str(manifest.generation))
         link.replace(self.path / "last")
-        _sync(self.path)
+        sync(self.path)
 
     def last(self) -> int | None:
         """Return the generation that `last` points to."""
@@ -181,20 +185,15 @@ class JobFolder:
 
     def beat(self, facts: Mapping[str, object]) -> None:
         """Say how the job does now."""
-        new = self.path / "running.new"
-        new.write_text(json.dumps(facts), encoding="utf-8")
-        new.replace(self.path / "running.json")
+        put(self.path / "running.json", json.dumps(facts))
 
     def running(self) -> dict[str, Any]:
         """Return how the job does; empty if it does not run under `tenure-job`."""
-        with suppress(OSError, ValueError):
-            found = json.loads((self.path / "running.json").read_text(encoding="utf-8"))
-            return found if isinstance(found, dict) else {}
-        return {}
+        return read_object(self.path / "running.json", _MOST_TOLD_BYTES)
 
     def note(self, name: str, text: str) -> None:
         """Write a small file of the job's own."""
-        _write(self.path / name, text)
+        put(self.path / name, text, is_durable=True)
 
     def noted(self, name: str) -> str | None:
         """Return a small file; None if there is none."""
@@ -209,15 +208,15 @@ class JobFolder:
     def tell(self, kind: str, **facts: object) -> None:
         """Leave an event for the manager."""
         number = f"{time.time_ns():020d}-{os.getpid()}"
-        _write(self.path / "told" / f"{number}.json", json.dumps({"kind": kind, "job": self.job, **facts}))
+        event = json.dumps({"at": now(), "kind": kind, "job": self.job, **facts})
+        put(self.path / "told" / f"{number}.json", event, is_durable=True)
 
     def take_told(self) -> Iterator[dict[str, Any]]:
         """Yield the events that were left, in their order; each is removed after it was used."""
         for path in sorted((self.path / "told").glob("*.json")):
-            with suppress(ValueError):
-                found = json.loads(path.read_text(encoding="utf-8"))
-                if isinstance(found, dict) and isinstance(found.get("kind"), str):
-                    yield found
+            found = read_object(path, _MOST_TOLD_BYTES)
+            if isinstance(found.get("kind"), str):
+                yield found
             path.unlink(missing_ok=True)
 
 
@@ -234,25 +233,6 @@ def sealed(folder: Path) -> dict[str, tuple[int, str]]:
     """Bring every file of a folder to the disk; return its name with its size and SHA-256."""
     found = {}
     for path in sorted(folder.iterdir()):
-        _sync(path)
+        sync(path)
         found[path.name] = (path.stat().st_size, digest_of(path))
     return found
-
-
-def _write(path: Path, text: str) -> None:
-    """Put a file in its place as a whole, and on the disk."""
-    new = path.with_name(path.name + ".new")
-    with new.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from app.clusters.rules.choosing import LOSS_EVERY_S, Timing, ends_before_next, is_due_by_young, timing_of
@@ -201,7 +202,8 @@ class CheckpointKeeper:
                 kind = said.pop("kind")
                 self._events.write(kind, **said)
                 if kind == "job_checkpointed":
-                    history.append(Measured(float(said["memory_bytes"]), float(said["write_s"])))
+                    with suppress(KeyError, TypeError, ValueError):
+                        history.append(Measured(float(said["memory_bytes"]), float(said["write_s"])))
         del history[:-MOST_MEASURED]
 
     def _history(self) -> list[Measured]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from app.clusters.rules.wanted import ClusterWanted
+from app.managing.files import put
 
 _LAUNCHER = """\
 #!/bin/sh
@@ -31,7 +32,4 @@ def place_launcher(wanted: ClusterWanted) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     checkpoints_of(wanted).mkdir(exist_ok=True)
     parts = {"python": sys.executable, "folder": str(checkpoints_of(wanted)), "driver": wanted.checkpoint.driver}
-    new = path.with_name("tenure-job.new")
-    new.write_text(_LAUNCHER.format(**{name: shlex.quote(part) for name, part in parts.items()}), encoding="utf-8")
-    new.chmod(0o755)
-    new.replace(path)
+    put(path, _LAUNCHER.format(**{name: shlex.quote(part) for name, part in parts.items()}), mode=0o755)
