@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from app.commands import options
+from app.commands.outcomes import print_outcome
 from app.commands.output import (
     STDOUT,
     check_writable,
     command_line,
     print_json,
-    print_outcome,
     progress_bar,
     write_report,
 )

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -27,13 +27,12 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from app.commands.tables import numbers_table, ratio
 from app.domain.inputs import InputError
-from app.workbench.tally import DrivenScenario
-from tenure_client import json_of
-from tenure_client.forms.answer import Answer
 
-A = TypeVar("A", bound=Answer)
+if TYPE_CHECKING:
+    from tenure_client.forms.answer import Answer
+
+A = TypeVar("A", bound="Answer")
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
@@ -60,6 +59,8 @@ def print_list(
     name: str, found: Sequence[A], table: Callable[[Sequence[A]], Table], *, as_json: bool, none: str | None = None
 ) -> None:
     """Print answers as JSON under a name, or as a table; `none` are the words where there are none."""
+    from tenure_client import json_of  # noqa: PLC0415 - the commands that start the service do not need the client
+
     if as_json:
         print_json({name: [json_of(one) for one in found]})
     else:
@@ -154,33 +155,3 @@ class _Lines:
             self._next = now + _AGAIN_S
             text = f"{self._what}: {more}{', ' if more else ''}{now - self._began:.0f} s"
             STDERR.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def print_outcome(outcome: DrivenScenario, *, as_json: bool) -> None:
-    """Print a driven workload's outcome: one JSON object, or a table of the papers' metrics and the times."""
-    if as_json:
-        print_json(outcome.report())
-        return
-    STDOUT.print(_metrics(outcome))
-    times = f"{outcome.wall_s:.1f} s"
-    if outcome.forecast_s is not None:
-        times += f", of it {outcome.forecast_s:.1f} s in forecasts"
-    STDOUT.print(f"{len(outcome.tally.epochs)} epochs; {times}")
-
-
-def _metrics(outcome: DrivenScenario) -> Table:
-    tally, hour_us = outcome.tally, 3_600_000_000
-    table = numbers_table(("metric",), ("count", "of", "ratio"))
-    rows = (
-        ("on-demand admitted / requested", tally.on_demand_admitted, tally.on_demand_requested),
-        ("spot admitted / requested", tally.spot_admitted, tally.spot_requested),
-        ("spot evicted / admitted", tally.spot_evicted, tally.spot_admitted),
-        ("spot completed / admitted", tally.spot_completed, tally.spot_admitted),
-    )
-    for name, count, of in rows:
-        table.add_row(name, str(count), str(of), ratio(count, of))
-    done, asked = tally.completed_core_us, tally.requested_core_us
-    table.add_row(
-        "spot core-hours completed / requested", f"{done / hour_us:.1f}", f"{asked / hour_us:.1f}", ratio(done, asked)
-    )
-    return table

@@ -1,4 +1,4 @@
-"""The commands `serve`, `worker`, `run` and `db upgrade`. Options go before environment variables."""
+"""The commands `serve`, `worker` and `run`. Options go before environment variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.commands import schema
 from app.commands.beside import hear_secrets
 from app.commands.configuring import DatabaseUrl, DataDir, Host, Port, WorkerPort, database_words, read_settings
 from app.commands.outlets import outlive_readers
@@ -24,11 +23,6 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: tenure serve --port 8081")(serve)
     app.command(epilog="Example: TENURE_FORECAST_THREADS=4 tenure worker")(worker)
     app.command(epilog="Example: tenure run --data-dir /var/lib/tenure")(run)
-    database = typer.Typer(help="The service's database.", no_args_is_help=True)
-    database.command(epilog="Example: TENURE_DATABASE_URL=postgresql://tenure@db/tenure tenure db upgrade")(upgrade)
-    database.command(epilog="Example: tenure db downgrade")(schema.downgrade)
-    database.command(epilog="Example: tenure db status --json")(schema.status)
-    app.add_typer(database, name="db")
 
 
 def serve(*, host: Host = None, port: Port = None, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
@@ -61,9 +55,9 @@ def worker(
         if not leave_with_parent:
             steps.say(f"starting a worker on {database_words(settings)}")
         with _uncollected():
-            from app.processes import run as service  # noqa: PLC0415 - the service's libraries are slow to load
+            from app.processes import working  # noqa: PLC0415 - the service's libraries are slow to load
 
-        service.work(settings, steps, leave_with_parent=leave_with_parent)
+        working.work(settings, steps, leave_with_parent=leave_with_parent)
 
 
 def _serve(settings: Settings, *, with_worker: bool) -> None:
@@ -91,10 +85,3 @@ def _logged(process: str, settings: Settings) -> Iterator[Steps]:
     outlive_readers()
     start_logging(process, settings.log_level, settings.log_format, requests=settings.log_requests)
     yield Steps(to_log=settings.log_format == "json")
-
-
-def upgrade(*, finish: schema.Finish = False, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
-    """Upgrade the database to the newest schema. Processes do this themselves when they start."""
-    from app.processes import wiring  # noqa: PLC0415 - as above
-
-    wiring.upgrade_schema(read_settings(data_dir=data_dir, database_url=database_url), finish=finish)

@@ -1,4 +1,4 @@
-"""The commands `db downgrade` and `db status`."""
+"""The commands `db upgrade`, `db downgrade` and `db status`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,25 @@ Finish = Annotated[
 ]
 
 
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    database = typer.Typer(help="The service's database.", no_args_is_help=True)
+    database.command(epilog="Example: TENURE_DATABASE_URL=postgresql://tenure@db/tenure tenure db upgrade")(upgrade)
+    database.command(epilog="Example: tenure db downgrade")(downgrade)
+    database.command(epilog="Example: tenure db status --json")(status)
+    app.add_typer(database, name="db")
+
+
+def upgrade(*, finish: Finish = False, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
+    """Upgrade the database to the newest schema. Processes do this themselves when they start."""
+    from app.processes import wiring  # noqa: PLC0415 - the service's libraries are slow to load
+
+    wiring.upgrade_schema(read_settings(data_dir=data_dir, database_url=database_url), finish=finish)
+
+
 def downgrade(*, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
     """Take the schema one revision back, for the previous version; exit with 1 if that would lose data."""
-    from app.processes import wiring  # noqa: PLC0415 - the service's libraries are slow to load
+    from app.processes import wiring  # noqa: PLC0415 - as above
 
     settings = read_settings(data_dir=data_dir, database_url=database_url)
     tell_database(settings)

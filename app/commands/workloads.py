@@ -13,7 +13,8 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from app.commands import options
-from app.commands.output import print_outcome, progress_bar
+from app.commands.outcomes import print_outcome
+from app.commands.output import progress_bar
 from app.domain.budgets import BudgetUnit
 from app.domain.inputs import InputError, parse_bytes, parse_duration, parse_nodes
 from app.domain.policies import FORECAST, new_policy

@@ -1,9 +1,7 @@
-"""Runs the service: the API, the worker, or both with one command."""
+"""Runs the API, alone or with a worker beside it."""
 
 from __future__ import annotations
 
-import asyncio
-import errno
 import gc
 import logging
 import os
@@ -11,8 +9,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -23,25 +21,20 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from app.commands.beside import FAILED, READY, WorkerBeside, report
+from app.commands.beside import WorkerBeside
 from app.commands.configuring import database_words, unknown_variables
 from app.commands.steps import Steps
-from app.domain.errors import TenureError
-from app.domain.inputs import InputError
 from app.identity.service import AdminOrigin, AdminToken
-from app.platform.background import begun
 from app.platform.database.migrating import at_last, upgrade
 from app.platform.settings import Settings
-from app.platform.telemetry.tracing import TracingImpossible, tracing
-from app.processes.api import connections, create_app, create_worker_app, end_waits
+from app.processes.api import connections, create_app, end_waits
+from app.processes.around import SIGNALS, heed_no_more, listen, traced
 from app.processes.warming import warm_up
-from app.processes.wiring import WorkerParts, database_url
+from app.processes.wiring import database_url
 
-_LAST_PORT = 65535
 _EARS = 16
 _YOUNG = 20_000
 """New objects before the collector looks through them. A batch makes thousands, which nearly all go without it."""
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TOKENS = frozenset({"TENURE_ADMIN_TOKEN", "TENURE_TOKEN"})
 _SECRETS = frozenset(
     {"TENURE_DATABASE_URL", "PGPASSWORD", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"}
@@ -65,9 +58,9 @@ def server_config(app: FastAPI, settings: Settings, **changed: Any) -> uvicorn.C
 
 def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
     """Run the API until it is interrupted, with a worker process if asked for. Raises InputError for a taken port."""
-    listener = _listen(settings.host, settings.port)
+    listener = listen(settings.host, settings.port)
     interrupts = _Interrupts(steps)
-    with _traced("serve"), suppress(KeyboardInterrupt), ExitStack() as stack:
+    with traced("serve"), suppress(KeyboardInterrupt), ExitStack() as stack:
         with steps.step("preparing the engine; a first start compiles it, which may take some minutes"):
             warm_up()
         with steps.step(f"starting {database_words(settings)}"), interrupts.held():
@@ -92,7 +85,7 @@ def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
             on_ready = partial(ready.arrived, "worker")
             stack.enter_context(WorkerBeside(environment, secrets, on_ready, lambda: server.force_exit))
         server.run(sockets=[listener])
-    _heed_no_more()
+    heed_no_more()
 
 
 def worker_environment(settings: Settings, url: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -131,7 +124,7 @@ class _Interrupts:
         self._steps = steps
         self._noted = False
         self._holding = False
-        for number in _SIGNALS:
+        for number in SIGNALS:
             signal.signal(number, self._handle)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signal module's own
@@ -192,7 +185,7 @@ class ReadyServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Take the signals for good: uvicorn would raise them again at its end and so interrupt the cleanup."""
         if threading.current_thread() is threading.main_thread():
-            for number in _SIGNALS:
+            for number in SIGNALS:
                 signal.signal(number, self.handle_exit)
         yield
 
@@ -204,130 +197,12 @@ class ReadyServer(uvicorn.Server):
             self._steps.stopping("; Ctrl-C once more stops at once")
 
 
-def work(settings: Settings, steps: Steps, *, leave_with_parent: bool) -> None:
-    """Run a worker until it is interrupted, or until its parent process is gone and standard input ends.
-
-    The parent is told when the worker is ready, and the reason if it fails.
-    """
-    from app.processes.worker import run_worker  # noqa: PLC0415 - an API process starts sooner without the worker's room
-
-    ready = partial(report, READY) if leave_with_parent else partial(steps.say, "the worker is ready")
-    with _reported(told=leave_with_parent), _traced("worker"):
-        port, beside = settings.worker_port, None
-        if port is not None:
-            beside = partial(_answering, settings, _listen(settings.host, port, "TENURE_WORKER_PORT"))
-        working = run_worker(settings, beside, ready)
-        asyncio.run(_until_told(working, settings, None if leave_with_parent else steps))
-
-
-@contextmanager
-def _reported(*, told: bool) -> Iterator[None]:
-    """Tell the parent process why this one fails; expected errors need no traceback."""
-    try:
-        yield
-    except Exception as error:
-        if not told:
-            raise
-        report(f"{FAILED}{error or type(error).__name__}")
-        if isinstance(error, TenureError | InputError | OSError):
-            raise SystemExit(1) from None
-        raise
-
-
-@contextmanager
-def _traced(process: str) -> Iterator[None]:
-    try:
-        with tracing(process):
-            yield
-    except TracingImpossible as error:
-        raise InputError(str(error)) from None
-
-
-@asynccontextmanager
-async def _answering(settings: Settings, listener: socket.socket, parts: WorkerParts) -> AsyncIterator[None]:
-    """Serve a worker's health and metrics on its own event loop, so that a worker that hangs does not answer."""
-    server = _ServerBeside(server_config(create_worker_app(settings, parts), settings, lifespan="off"))
-    serving = begun(server.serve(sockets=[listener]), "worker_answers")
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        await serving
-
-
-class _ServerBeside(uvicorn.Server):
-    """A server that leaves signals to the program around it."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-async def _until_told(work: Coroutine[None, None, None], settings: Settings, steps: Steps | None) -> None:
-    """Work until a signal; if `steps` is None (a parent process started this), until standard input ends."""
-    working = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-
-    def leave() -> None:
-        if not working.cancelling():  # only once: another cancellation would interrupt the cleanup
-            working.cancel()
-            if steps is not None:
-                steps.stopping()
-        elif settings.database_url is not None:  # a database server that this process started must be stopped in order
-            os._exit(1)
-
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, leave)
-    if steps is None:
-        loop.add_reader(sys.stdin, working.cancel)  # nothing more is written there: it becomes readable at its end
-    with suppress(asyncio.CancelledError):
-        await working
-    for number in _SIGNALS:
-        loop.remove_signal_handler(number)
-    _heed_no_more()
-
-
-def _heed_no_more() -> None:
-    """Ignore further signals, which would only interrupt the interpreter's own exit."""
-    for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-
-
-def _listen(host: str, port: int, variable: str = "TENURE_PORT") -> socket.socket:
-    """Return the bound socket to serve on. Raises InputError if the address cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except (OSError, UnicodeError) as error:
-        listener.close()
-        raise InputError(_why_not_listening(host, port, variable, error)) from error
-    listener.set_inheritable(True)
-    return listener
-
-
 def _ears(listener: socket.socket) -> list[socket.socket]:
     """Return the socket, and copies to accept by: in a pass of the event loop each accepts one connection.
 
     A pass takes long where very many connections have something to read; with one ear, new ones would wait in vain.
     """
     return [listener, *(listener.dup() for _ in range(_EARS - 1))]
-
-
-def _why_not_listening(host: str, port: int, variable: str, error: OSError | UnicodeError) -> str:
-    """Return the sentence for an address that cannot be had: either its host or its port is to be changed."""
-    if isinstance(error, socket.gaierror | UnicodeError) or error.errno == errno.EADDRNOTAVAIL:
-        why = "it is no host's name" if isinstance(error, UnicodeError) else error.strerror
-        return f"cannot listen on the host {host!r}: {why}; name an address of this machine with --host or TENURE_HOST"
-    return f"cannot listen on {host}:{port}: {error.strerror}; choose another port with {_ways(variable, port)}"
-
-
-def _ways(variable: str, port: int) -> str:
-    """Return the ways to name another port; `make run` takes no options."""
-    if variable != "TENURE_PORT":
-        return variable
-    return f"--port or {variable} (make run {variable}={port + 1 if port < _LAST_PORT else port - 1})"
 
 
 def greeting(settings: Settings, port: int, token: AdminToken) -> str:

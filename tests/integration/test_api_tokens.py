@@ -14,7 +14,7 @@ from api_service import Service
 from servers import run_sql
 from typer.testing import CliRunner
 
-from app.cli import app
+from app.cli import command_line
 from app.domain.errors import LogUnavailable
 from app.domain.values import Caller, Role
 from app.platform.http import auth
@@ -48,7 +48,7 @@ def status(service: Service, token: str) -> int:
 
 
 def tenure(*arguments: str) -> str:
-    done = AS_TENURE.invoke(app, ["token", *arguments], catch_exceptions=False)
+    done = AS_TENURE.invoke(command_line(), ["token", *arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -168,7 +168,7 @@ def test_a_command_can_give_json(service: Service) -> None:
     ],
 )
 def test_commands_say_what_is_wrong(arguments: list[str], why: str) -> None:
-    done = AS_TENURE.invoke(app, ["token", *arguments])
+    done = AS_TENURE.invoke(command_line(), ["token", *arguments])
     assert done.exit_code != 0
     assert why in str(done.exception)
 

@@ -12,7 +12,7 @@ import pytest
 from api_service import TOKEN, Service
 from typer.testing import CliRunner
 
-from app.cli import app
+from app.cli import command_line
 from app.domain.events.wire import of_wire
 from app.engine.cloud import Cloud
 from app.workbench.audit import audit
@@ -161,10 +161,10 @@ def test_by_the_command(service: Service, path: str) -> None:
     name = path.rsplit("/", maxsplit=1)[1]
     options = ["--url", service.url, "--token", TOKEN, "--cloud", name]
     run = CliRunner().invoke
-    told = run(app, ["extend", *options, "s2", "--lifetime", "30m", "--dry-run"])
+    told = run(command_line(), ["extend", *options, "s2", "--lifetime", "30m", "--dry-run"])
     assert (told.exit_code, "If asked for now: Extended" in told.output) == (0, True)
     if not path.endswith("none"):
-        refused = run(app, ["extend", *options, "s2", "--lifetime", "300d", "--dry-run", "--json"])
+        refused = run(command_line(), ["extend", *options, "s2", "--lifetime", "300d", "--dry-run", "--json"])
         assert (refused.exit_code, '"rejected"' in refused.output) == (1, True)
 
 

@@ -11,7 +11,7 @@ import pytest
 from api_service import TOKEN, Service
 from typer.testing import CliRunner
 
-from app.cli import app
+from app.cli import command_line
 from app.domain.events.wire import of_wire
 from app.engine.cloud import Cloud
 from app.workbench.audit import audit
@@ -103,19 +103,23 @@ def test_a_job_that_cannot_be_is_refused(client: httpx2.Client, wrong: dict[str,
 
 def test_client_and_command(service: Service, client: httpx2.Client) -> None:
     options = ["--url", service.url, "--token", TOKEN, "--cloud", "jobs"]
-    run = CliRunner().invoke(app, ["job", "submit", *options, "told", "--flavor", "c1", "--count", "2", "--for", "2h"])
+    run = CliRunner().invoke(
+        command_line(), ["job", "submit", *options, "told", "--flavor", "c1", "--count", "2", "--for", "2h"]
+    )
     assert (run.exit_code, "2 of 2" in run.output) == (0, True), run.output
     with TenureClient(service.url, TOKEN) as tenure:
         found = tenure.job("jobs", "told")
         assert (found.status, found.lifetime_s) == ("running", 2 * HOUR)
         assert [one.id for one in tenure.jobs("jobs")][-1] == "told"
         assert tenure.attempts("jobs", "told").attempts == []
-    run = CliRunner().invoke(app, ["job", "submit", *options, "big", "--flavor", "c1", "--count", "9", "--for", "2h"])
+    run = CliRunner().invoke(
+        command_line(), ["job", "submit", *options, "big", "--flavor", "c1", "--count", "9", "--for", "2h"]
+    )
     assert (run.exit_code, "no capacity" in run.output) == (1, True), run.output
-    listed = CliRunner().invoke(app, ["job", "list", *options, "--json"])
+    listed = CliRunner().invoke(command_line(), ["job", "list", *options, "--json"])
     assert [one["id"] for one in json.loads(listed.output)["jobs"]][-2:] == ["told", "big"]
-    assert CliRunner().invoke(app, ["job", "cancel", *options, "told"]).exit_code == 0
-    shown = json.loads(CliRunner().invoke(app, ["job", "show", *options, "told", "--json"]).output)
+    assert CliRunner().invoke(command_line(), ["job", "cancel", *options, "told"]).exit_code == 0
+    shown = json.loads(CliRunner().invoke(command_line(), ["job", "show", *options, "told", "--json"]).output)
     assert (shown["end"], shown["attempts"]) == ("cancelled", [])
 
 

@@ -11,7 +11,7 @@ import pytest
 from api_service import TOKEN, Service
 from typer.testing import CliRunner
 
-from app.cli import app
+from app.cli import command_line
 from app.domain.events.wire import of_wire
 from app.engine.cloud import Cloud
 from app.workbench.audit import audit
@@ -71,9 +71,9 @@ def test_by_client_and_command_and_in_a_batch(service: Service, client: httpx2.C
         assert [one.move.moved for one in results[1:3] if one.move] == [True, False]
         assert tenure.move("moving", "s2", "c").moved
     options = ["--url", service.url, "--token", TOKEN, "--cloud", "moving"]
-    told = CliRunner().invoke(app, ["move", *options, "s2", "b"])
+    told = CliRunner().invoke(command_line(), ["move", *options, "s2", "b"])
     assert told.output.strip() == "s2 runs on b now, and not on c any more", told.output
-    told = CliRunner().invoke(app, ["move", *options, "s2", "b"])
+    told = CliRunner().invoke(command_line(), ["move", *options, "s2", "b"])
     assert told.output.strip() == "s2 ran on b already: nothing was to do"
 
 
@@ -140,8 +140,8 @@ def test_moves_in_place_of_evictions(service: Service) -> None:
     with TenureClient(service.url, TOKEN) as tenure:
         assert [move.to for one in tenure.proposals("proposing").proposals for move in one.moves] == ["a"]
     options = ["proposals", "--url", service.url, "--token", TOKEN, "--cloud", "proposing"]
-    assert json.loads(CliRunner().invoke(app, [*options, "--json"]).output) == {"proposals": plan}
-    assert "younger" in CliRunner().invoke(app, options).output
+    assert json.loads(CliRunner().invoke(command_line(), [*options, "--json"]).output) == {"proposals": plan}
+    assert "younger" in CliRunner().invoke(command_line(), options).output
     for move in plan[0]["moves"]:
         post(client, f"{path}/instances/{move['id']}/move", {"node": move["to"]}, 200)
     assert proposed() == []

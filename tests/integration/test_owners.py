@@ -188,23 +188,25 @@ def test_what_overran_is_held_against_its_owner(service: Service) -> None:
 def test_the_client_and_the_command_set_and_show_quotas(service: Service, capsys: Any) -> None:
     from typer.testing import CliRunner  # noqa: PLC0415
 
-    from app.cli import app  # noqa: PLC0415 - the command line is slow to load
+    from app.cli import command_line  # noqa: PLC0415 - the command line is slow to load
 
     cloud = Tenants(service, "told-quotas", owner_cores=3)
     cloud.start("a0", 0, "a", lifetime_s=60)
     run = CliRunner()
     given = ["--url", service.url, "--token", TOKEN, "--cloud", cloud.name]
     owner = cloud.owner("a")
-    done = run.invoke(app, ["quota", "set", owner, "--cores", "2", "--share", "0.5", *given])
+    done = run.invoke(command_line(), ["quota", "set", owner, "--cores", "2", "--share", "0.5", *given])
     told = f"{owner}: 2 cores, 50 % of what a book has left, overruns of any length\n"
     assert (done.exit_code, done.output) == (0, told)
-    done = run.invoke(app, ["quota", "set", owner, "--overrun-share", "0.2", "--cores", "2", "--share", "0.5", *given])
+    done = run.invoke(
+        command_line(), ["quota", "set", owner, "--overrun-share", "0.2", "--cores", "2", "--share", "0.5", *given]
+    )
     told = f"{owner}: 2 cores, 50 % of what a book has left, overruns up to 20 % of what ran as declared\n"
     assert (done.exit_code, done.output) == (0, told)
-    done = run.invoke(app, ["quota", "set", owner, *given])
+    done = run.invoke(command_line(), ["quota", "set", owner, *given])
     assert done.exit_code == 2
     assert "at least one of --cores" in done.output
-    shown = run.invoke(app, ["quota", "list", *given])
+    shown = run.invoke(command_line(), ["quota", "list", *given])
     assert shown.exit_code == 0
     assert f"{owner}" in shown.output
     assert "1 of 2*" in shown.output

@@ -12,9 +12,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import typer
+
+from app import cli
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
@@ -275,8 +279,18 @@ def test_domain_needs_the_standard_library_only() -> None:
 def test_the_command_line_begins_without_what_only_the_service_needs() -> None:
     """Each command is a process of its own: a person would wait for these at every one of them."""
     heavy = ("numpy", "numba", "sqlalchemy", "fastapi", "pydantic", "apscheduler", "uvicorn")
-    program = f"import sys; import app.cli; print([name for name in {heavy} if name in sys.modules])"
+    loaded = f"print([name for name in {heavy} if name in sys.modules])"
+    program = f"import sys; import app.cli; app.cli.command_line(); {loaded}"
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[]\n"
+
+
+def test_a_command_is_found_by_its_first_word() -> None:
+    """Then the others are not loaded."""
+    for name, words in cli.WORDS.items():
+        own = typer.Typer()
+        import_module(f"app.commands.{name}").register(own)
+        names = {command.name or command.callback.__name__ for command in own.registered_commands if command.callback}
+        assert names | {group.name for group in own.registered_groups} == {*words}
 
 
 def test_the_service_begins_without_what_only_a_migration_needs() -> None:

@@ -14,7 +14,7 @@ import yaml
 from compose_spec import PyCompose
 
 from app import __version__
-from app.cli import app
+from app.cli import command_line
 from app.platform.settings import Settings
 from app.processes.endpoints import ENDPOINTS, WORKERS
 
@@ -129,7 +129,7 @@ def test_every_variable_is_a_setting() -> None:
 
 def test_every_command_exists() -> None:
     for command in commands():
-        found: Any = typer.main.get_command(app)
+        found: Any = typer.main.get_command(command_line())
         for word in command[1:]:
             assert word in getattr(found, "commands", {}), f"{command}: there is no {word}"
             found = found.commands[word]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
-from app.cli import app
+from app.cli import command_line
 from app.clusters.metrics import ClusterCollector
 from app.domain.events.registry import KINDS, URGENT
 from app.federation.metrics import PeerCollector
@@ -69,6 +69,7 @@ def test_every_command_is_told_of() -> None:
 
 
 def command_names() -> Iterator[str]:
+    app = command_line()
     for group in (app, *(one.typer_instance for one in app.registered_groups)):
         assert group is not None
         prefix = "" if group is app else next(f"{g.name} " for g in app.registered_groups if g.typer_instance is group)

@@ -12,7 +12,7 @@ import pytest
 from test_evaluate import instance, logged, platform, with_sla
 from typer.testing import CliRunner
 
-from app.cli import app
+from app.cli import command_line
 from app.domain.strata import STRATA, stratum_of
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Clock, Forecast, Guarantee, Policy, Resources
@@ -164,7 +164,7 @@ def test_the_command_tells_strata_flavors_and_calibration(tmp_path: Path) -> Non
     arguments = ["evaluate", "--nodes", "1x4", "--on-demand", write(tmp_path / "a", on_demand)]
     arguments += ["--spot", write(tmp_path / "b", spot), "--spot-delay", "12h", "--no-sla", "--follow"]
     arguments += ["--forecast", "calibrated", "--json"]
-    found = CliRunner().invoke(app, arguments)
+    found = CliRunner().invoke(command_line(), arguments)
     assert found.exit_code == 0, found.output
     report = json.loads(found.stdout)
     assert report["settings"]["forecast"] == "calibrated"

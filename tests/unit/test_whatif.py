@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.admission.decide import decide_node_removal, decide_start, decide_stop
-from app.cli import app
+from app.cli import command_line
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -95,7 +95,7 @@ def test_a_changed_log_is_as_if_it_had_been_so() -> None:
 def test_both_forecasts_are_asked_in_one_command(tmp_path: Path) -> None:
     log = written(evaluated(), tmp_path / "log.csv")
     arguments = ["whatif", "--log", str(log), "--forecast", "replay,calibrated", "--samples", "200", "--json"]
-    found = CliRunner().invoke(app, arguments)
+    found = CliRunner().invoke(command_line(), arguments)
     assert found.exit_code == 0, found.output
     answers = json.loads(found.stdout)["whatif"]
     assert [one["changes"]["forecast"] for one in answers] == ["replay", "calibrated"]
@@ -107,7 +107,7 @@ def test_an_evidence_floor_that_nothing_reaches_admits_nothing(tmp_path: Path) -
     recorded = evaluated()
     log = written(recorded, tmp_path / "log.csv")
     arguments = ["whatif", "--log", str(log), "--min-windows", "1000000", "--samples", "200", "--json"]
-    found = CliRunner().invoke(app, arguments)
+    found = CliRunner().invoke(command_line(), arguments)
     assert found.exit_code == 0, found.output
     assert count_log(recorded).report()["spot"]["admitted"] > 0
     (answer,) = json.loads(found.stdout)["whatif"]

@@ -1,0 +1,61 @@
+"""The exit code and the sentence for an error that ends a command."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from app.domain.errors import NoDatabase, TenureError, Unavailable
+from app.domain.inputs import InputError
+from app.importing.errors import ImportRefused
+from app.managing.manager import ManagerRuns
+from app.managing.programs import ProgramFailed
+from tenure_client import (
+    AnswerUnreadable,
+    ArgumentInvalid,
+    NotConnected,
+    ServiceRefused,
+    ServiceUnreachable,
+    Unauthenticated,
+)
+
+_CODES: dict[type[Exception], int] = {
+    InputError: 2,
+    ArgumentInvalid: 2,
+    ServiceRefused: 1,
+    ImportRefused: 1,
+    ServiceUnreachable: 3,
+    AnswerUnreadable: 3,
+    Unavailable: 3,
+    NoDatabase: 3,
+    ProgramFailed: 3,
+    ManagerRuns: 3,
+    TenureError: 1,
+}
+"""The first that fits."""
+
+
+class Exit(NamedTuple):
+    """The exit code of a command, and the sentence that goes before it."""
+
+    code: int
+    sentence: str
+
+
+def exit_of(error: Exception) -> Exit | None:
+    """Return how an error ends the command, or None if none of ours."""
+    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), None)
+    return None if code is None else Exit(code, _told(error))
+
+
+def _told(error: Exception) -> str:
+    """Return the sentence for an error, with what the caller can do where only the command line knows it."""
+    if isinstance(error, ArgumentInvalid):
+        return f"--{error.argument} or TENURE_{error.argument.upper()}: {error}"
+    if isinstance(error, Unauthenticated):
+        return (
+            f"{error}; give a valid token with --token or TENURE_TOKEN; on the service's machine"
+            " `tenure token create NAME --role reader` makes one (or another role: tenure token create --help)"
+        )
+    if isinstance(error, NotConnected):
+        return f"{error}; is the service running? make run, or tenure run, starts it; --url or TENURE_URL names another"
+    return "; ".join((str(error), *getattr(error, "__notes__", ())))
