@@ -20,7 +20,7 @@ from app.commands.words import length, moment, percent
 from app.domain.inputs import InputError, parse_duration
 from app.domain.times import SECOND_US
 from tenure_client import TenureClient, json_of
-from tenure_client.forms.peers import CloudStandingAnswer, PeerAnswer
+from tenure_client.forms.peers import CloudStandingAnswer, CountedAnswer, PeerAnswer
 
 _MOST_TOKEN = 1000
 _COLUMNS = (
@@ -234,17 +234,17 @@ def _row(peer: PeerAnswer) -> list[object]:
 def _host_row(found: CloudStandingAnswer) -> list[object]:
     host = found.as_host
     shown = {"completed", "preempted"}
-    ends = {name: count for name, count in host.ended.items() if name not in shown}
+    ends = {one.word: one.count for one in host.ended}
     return [
         found.cloud,
         host.offered,
         host.awarded,
-        host.ended.get("completed", 0),
-        host.ended.get("preempted", 0),
+        ends.get("completed", 0),
+        ends.get("preempted", 0),
         percent(host.promised_ratio),
         percent(host.preempted_ratio),
         _counts(host.declined),
-        _counts(ends),
+        _counts([one for one in host.ended if one.word not in shown]),
     ]
 
 
@@ -256,5 +256,5 @@ def _origin_row(found: CloudStandingAnswer) -> list[object]:
     ]  # fmt: skip
 
 
-def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items()) or "-"
+def _counts(counts: Sequence[CountedAnswer]) -> str:
+    return ", ".join(f"{one.word.replace('_', ' ')} {one.count}" for one in counts) or "-"

@@ -14,7 +14,7 @@ import pytest
 from api_service import TOKEN, Service
 from typer.testing import CliRunner
 
-from app.cli import app
+from app.cli import command_line
 from app.domain.events import (
     Event,
     JobAwarded,
@@ -40,7 +40,7 @@ Run = Callable[..., tuple[int, str]]
 @pytest.fixture
 def run(service: Service) -> Run:
     def command(*words: str, stdin: str | None = None) -> tuple[int, str]:
-        done = CliRunner().invoke(app, ["peer", *words, "--url", service.url, "--token", TOKEN], input=stdin)
+        done = CliRunner().invoke(command_line(), ["peer", *words, "--url", service.url, "--token", TOKEN], input=stdin)
         return done.exit_code, done.output
 
     return command
@@ -96,7 +96,8 @@ def test_standing_is_told_in_both_directions(service: Service, run: Run, origin:
     (found,) = service.client.get("/v1/peers/far/standing").json()["clouds"]
     here = found["as_origin"]
     assert (here["held"], here["awarded"], here["holding"], here["running"]) == (2, 1, 1, 1)
-    assert (here["cores"], here["cores_limit"], here["words"]) == (2, 4, {"held": 2, "running": 1})
+    assert (here["cores"], here["cores_limit"]) == (2, 4)
+    assert here["words"] == [{"word": "held", "count": 2}, {"word": "running", "count": 1}]
     assert found["as_host"]["offered"] == 0
     code, told = run("standing", "far")
     assert (code, "2 of 4" in told) == (0, True), told
@@ -126,7 +127,9 @@ def test_the_breaker_pauses_who_honours_no_award(service: Service) -> None:
     assert asyncio.run(judge()) == 0, "once"
     assert client.post("/v1/peers/idle/resume").json()["paused_by"] is None
     assert asyncio.run(judge()) == 0, "awards from now on are judged"
-    assert client.get("/v1/peers/idle/standing").json()["clouds"][0]["as_host"]["ended"] == {"lapsed": 5}
+    assert client.get("/v1/peers/idle/standing").json()["clouds"][0]["as_host"]["ended"] == [
+        {"word": "lapsed", "count": 5}
+    ]
 
 
 def write_lapsed(service: Service, cloud: str, peer: str, count: int) -> None:

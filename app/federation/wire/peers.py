@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -19,6 +20,7 @@ from tenure_client.forms.answer import Link
 from tenure_client.forms.peers import (
     AwardsAnswer,
     CloudStandingAnswer,
+    CountedAnswer,
     HostedAnswer,
     PeerAnswer,
     PeerQuotaAnswer,
@@ -111,10 +113,10 @@ def _cloud_answer(found: CloudStanding, quota: PeerQuota) -> CloudStandingAnswer
     share = preempted(standing)
     host = AwardsAnswer(
         offered=standing.offered,
-        declined=dict(standing.declined),
+        declined=_counted(standing.declined),
         awarded=standing.awarded,
         promised_ratio=standing.promised / standing.bound if standing.bound else None,
-        ended=dict(standing.ended),
+        ended=_counted(standing.ended),
         preempted_ratio=share.lost / share.of if share.of else None,
         preempted_low=share.low,
         preempted_high=share.high,
@@ -123,13 +125,17 @@ def _cloud_answer(found: CloudStanding, quota: PeerQuota) -> CloudStandingAnswer
         held=standing.words(Word.HELD),
         awarded=standing.words(Word.RUNNING),
         lapsed=standing.words(Word.EXPIRED),
-        words=dict(standing.hosted),
+        words=_counted(standing.hosted),
         holding=use.holding,
         running=use.running,
         cores=use.cores,
         cores_limit=use.limit(quota.cores_share),
     )
     return CloudStandingAnswer(cloud=found.cloud, as_host=host, as_origin=origin)
+
+
+def _counted(counts: Iterable[tuple[str, int]]) -> list[CountedAnswer]:
+    return [CountedAnswer(word=word, count=count) for word, count in counts]
 
 
 def trial_answer(trial: PeerTrial) -> PeerTrialAnswer:

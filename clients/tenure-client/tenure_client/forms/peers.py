@@ -76,17 +76,26 @@ class OfferWordAnswer(Answer, kw_only=True):
     ]
 
 
+class CountedAnswer(Answer, kw_only=True):
+    """How often a word was said."""
+
+    word: str
+    count: int
+
+
 class AwardsAnswer(Answer, kw_only=True):
     """The jobs of a cloud here that were offered to a peer, and what became of them."""
 
     offered: Annotated[int, Meta(description="Attempts.")]
-    declined: Annotated[dict[str, int], Meta(description="Attempts that came to nothing before an award, by reason.")]
+    declined: Annotated[
+        list[CountedAnswer], Meta(description="Attempts that came to nothing before an award, by reason.")
+    ]
     awarded: int
     promised_ratio: Annotated[
         float | None, Meta(description="The mean probability of preemption that it promised; null: it promised none.")
     ]
     ended: Annotated[
-        dict[str, int],
+        list[CountedAnswer],
         Meta(description="Awards by their ends; `lapsed`: the peer had let the room go, or knew of no offer."),
     ]
     preempted_ratio: Annotated[float | None, Meta(description="Of the awards that began and have ended.")]
@@ -100,7 +109,7 @@ class HostedAnswer(Answer, kw_only=True):
     held: Annotated[int, Meta(description="Attempts that room was held for.")]
     awarded: int
     lapsed: Annotated[int, Meta(description="Room that was held in vain: no award came in time, or it was preempted.")]
-    words: Annotated[dict[str, int], Meta(description="Attempts by each word that was said of them.")]
+    words: Annotated[list[CountedAnswer], Meta(description="Attempts by each word that was said of them.")]
     holding: Annotated[int, Meta(description="Attempts whose room is held now.")]
     running: Annotated[int, Meta(description="Attempts that run now.")]
     cores: Annotated[int, Meta(description="Cores of both.")]
