@@ -13,7 +13,7 @@ CLIENT := clients/tenure-client
 COMPILE_LIVE := $(BIN)/python -c "from app.processes.warming import warm_up; warm_up()"
 COMPILE_ALL := $(BIN)/python -c "from app.forecasts.recompute import warm_up; warm_up()"
 
-.PHONY: help run cluster test test-long test-again check compiled faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
+.PHONY: help run cluster federation test test-long test-again check compiled faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
 .DEFAULT_GOAL := run
 
 help:  ## this list
@@ -24,6 +24,9 @@ run: .venv/run.stamp  ## API and worker together, with a private PostgreSQL unle
 
 cluster: .venv/run.stamp  ## a Slurm cluster on this machine to play with, its nodes bought at a Tenure of its own; root
 	@exec tools/try-cluster
+
+federation: .venv/run.stamp  ## two clouds on this machine that run jobs for each other, with a walk-through; FEDERATIONFLAGS=--once ends after it
+	@exec $(BIN)/python tools/try-federation $(FEDERATIONFLAGS)
 
 test: compiled  ## everything that must hold; TESTFLAGS
 	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTFLAGS)

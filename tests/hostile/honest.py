@@ -16,28 +16,34 @@ from itertools import count
 from hostile.wire import Closed, Wire, request
 
 _APART_S = 0.025
+_OFFERS_APART_S = 0.05
 _PROBES_APART_S = 0.25
 _FRESH_EVERY = 10
 """Each of so many starts comes over a new connection."""
 _PATIENCE_S = 15.0
 CLOUD = "honest"
+SHARED = "shared"
+"""The cloud that peers offer jobs to, honest ones and others."""
 
 
 @dataclass
 class Measured:
-    """Times of starts and of probes in seconds, from the moment at which each was due; and all statuses."""
+    """Times of starts, of a peer's offers and of probes in seconds, from the moment at which each was due; and all
+    statuses.
+    """
 
     starts: list[float] = field(default_factory=list)
+    offers: list[float] = field(default_factory=list)
     probes: list[float] = field(default_factory=list)
     statuses: Counter[str] = field(default_factory=Counter)
 
 
 class Honest:
-    """The caller. `token` is a member's of its own cloud."""
+    """The caller. `token` is a member's of its own cloud, `peer` that of a peer."""
 
-    def __init__(self, port: int, token: str) -> None:
+    def __init__(self, port: int, token: str, peer: str) -> None:
         self._port = port
-        self._token = token
+        self._token, self._peer = token, peer
         self._numbers = count()
         self._idle: list[Wire] = []
 
@@ -47,6 +53,8 @@ class Honest:
         async with asyncio.TaskGroup() as group:
             for number in range(int(seconds / _APART_S)):
                 group.create_task(self._start(found, begun + number * _APART_S, fresh=number % _FRESH_EVERY == 0))
+            for number in range(int(seconds / _OFFERS_APART_S)):
+                group.create_task(self._offer(found, begun + number * _OFFERS_APART_S))
             for number in range(int(seconds / _PROBES_APART_S)):
                 group.create_task(self._probe(found, begun + number * _PROBES_APART_S))
         return found
@@ -60,6 +68,16 @@ class Honest:
         found.statuses[f"start {status}"] += 1
         status = await self._ask(request("DELETE", f"/v1/clouds/{CLOUD}/instances/{name}", self._token), fresh=False)
         found.statuses[f"stop {status}"] += 1
+
+    async def _offer(self, found: Measured, due: float) -> None:
+        await asyncio.sleep(due - time.monotonic())
+        place = f"/v1/clouds/{SHARED}/offers/honest-{time.time_ns()}-{next(self._numbers)}/1"
+        body = {"cores": 1, "lifetime_s": 60, "hold_s": 10}
+        status = await self._ask(request("PUT", place, self._peer, body), fresh=False)
+        found.offers.append(time.monotonic() - due)
+        found.statuses[f"offer {status}"] += 1
+        status = await self._ask(request("DELETE", place, self._peer), fresh=False)
+        found.statuses[f"withdrawal {status}"] += 1
 
     async def _probe(self, found: Measured, due: float) -> None:
         await asyncio.sleep(due - time.monotonic())
@@ -96,7 +114,7 @@ class Honest:
 async def main() -> None:
     """Measure as often as asked."""
     told = json.loads(sys.stdin.readline())
-    honest = Honest(told["port"], told["token"])
+    honest = Honest(told["port"], told["token"], told["peer"])
     while line := await asyncio.to_thread(sys.stdin.readline):
         found = await honest.measure(float(line))
         sys.stdout.write(json.dumps(vars(found)) + "\n")

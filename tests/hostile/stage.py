@@ -18,6 +18,7 @@ import psutil
 from surroundings import clean_environment, free_port, own_database, undisturbed
 
 from hostile.honest import CLOUD as HONEST
+from hostile.honest import SHARED
 
 ADMIN = "tnr_admin-under-attack"
 _START_S = 180.0
@@ -28,6 +29,7 @@ CLOUDS: dict[str, dict[str, Any]] = {
     HONEST: {},
     "target": _UNASKED,
     "second": _UNASKED,
+    SHARED: _UNASKED,
     "overrun": _UNASKED,
     "jumping": {"clock": "external", "recompute_every_s": 60, "warm_up_s": 0, "horizon_s": 3600},
     "owned": {"shared_ids": False},
@@ -52,6 +54,8 @@ TOKENS = {
     "mallory": ("member", "owned"),
     "alice": ("member", "owned"),
     "peer": ("peer", None),
+    "honest_peer": ("peer", None),
+    "hostile_peer": ("peer", None),
     "graced": ("service", "graced"),
     "flavored": ("admin", "flavored"),
     "greedy": ("admin", "greedy"),
@@ -149,6 +153,8 @@ def _furnish(admin: httpx2.Client, tokens: dict[str, str]) -> None:
     for name, (role, cloud) in TOKENS.items():
         made = _post(admin, "/v1/tokens", {"name": name, "role": role} | ({"cloud": cloud} if cloud else {}))
         tokens[name] = made["token"]
+    for name in ("honest_peer", "hostile_peer"):
+        _post(admin, "/v1/peers", {"name": name, "url": "https://192.0.43.8", "cloud": "theirs", "token": "none"})
     _fill(admin, "target", 3000, [86_400])
     _fill(admin, "overrun", 16_000, [1, 86_400])
     _fill(admin, "graced", 1024, [86_400])

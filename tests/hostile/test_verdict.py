@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +20,7 @@ def trial(
     before: float = 0.01, during: float = 0.1, told: str = "start 201", got: str = "200", memory_mib: float = 300
 ) -> Trial:
     attack = Attack("flood", "nobody", "", nothing, frozenset({"service.overloaded"}))
-    quiet, busy = Measured([before] * 100), Measured([during] * 100, [0.01], Counter({told: 100}))
+    quiet, busy = Measured([before] * 100), Measured([during] * 100, [0.01], [0.01], Counter({told: 100}))
     return Trial(attack, quiet, busy, memory_mib, Counter({got: 10}))
 
 
@@ -43,6 +44,15 @@ def test_what_nobody_notices_is_held() -> None:
 )
 def test_what_somebody_notices_is_not(broken: Trial, words: str) -> None:
     assert broken.violations() == [words]
+
+
+def test_another_peers_offers_are_measured_where_a_peer_attacks() -> None:
+    slow = trial()
+    slow.during.offers = [0.3] * 100
+    slow.before.offers = [0.1] * 100
+    assert slow.violations() == []
+    slow.attack = replace(slow.attack, who="peer")
+    assert slow.violations() == ["an honest peer's offers lost 0.200 s at p99"]
 
 
 def test_an_attack_that_did_nothing_was_not_tried() -> None:

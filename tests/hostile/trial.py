@@ -72,7 +72,8 @@ class Trials:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._honest = Speaker("honest")
-        self._honest.tell(json.dumps({"port": stage.port, "token": stage.tokens[CLOUD]}))
+        told = {"token": stage.tokens[CLOUD], "peer": stage.tokens["honest_peer"]}
+        self._honest.tell(json.dumps({"port": stage.port} | told))
 
     def close(self) -> None:
         """End the honest caller."""
@@ -101,7 +102,7 @@ class Trials:
     def _measure(self, seconds: float) -> Measured:
         self._honest.tell(str(seconds))
         told = json.loads(self._honest.hear())
-        return Measured(told["starts"], told["probes"], Counter(told["statuses"]))
+        return Measured(told["starts"], told["offers"], told["probes"], Counter(told["statuses"]))
 
     def _is_quiet_again(self) -> bool:
         give_up_at, in_a_row = time.monotonic() + _QUIET_S, 0

@@ -13,7 +13,9 @@ from hostile.target import Attack
 GOOD_P99_S = 0.25
 TIMES_UNLOADED = 5
 MOST_MEMORY_MIB = 600
-_GOOD = frozenset({"start 201", "stop 204", "probe 200"})
+OFFERS_LOSE_S = 0.1
+"""The most that a peer's attack may add to the p99 of another peer's offers."""
+_GOOD = frozenset({"start 201", "stop 204", "probe 200", "offer 201", "withdrawal 200"})
 _TAIL_LINES = 20
 
 
@@ -40,6 +42,9 @@ class Trial:
             found.append(f"honest p99 {p99(self.during.starts):.3f} s is above {self.bound_s:.3f} s")
         if p99(self.during.probes) > max(1.0, self.bound_s):
             found.append(f"probes took {p99(self.during.probes):.3f} s")
+        lost = p99(self.during.offers) - p99(self.before.offers)
+        if self.attack.who == "peer" and lost > OFFERS_LOSE_S:
+            found.append(f"an honest peer's offers lost {lost:.3f} s at p99")
         if self.memory_mib > MOST_MEMORY_MIB:
             found.append(f"{self.memory_mib:.0f} MiB are above {MOST_MEMORY_MIB}")
         found += [f"the honest caller got {told} x{n}" for told, n in self.during.statuses.items() if told not in _GOOD]

@@ -18,7 +18,6 @@ PLAIN = {
     "add_flavor",
     "add_node",
     "add_peer",
-    "award_job",
     "cancel_job",
     "change_cloud",
     "change_peer",
@@ -33,7 +32,6 @@ PLAIN = {
     "drain_node",
     "list_clouds",
     "move_instance",
-    "offer_job",
     "open_node",
     "pause_peer",
     "pause_webhook",
@@ -57,7 +55,6 @@ PLAIN = {
     "show_instance",
     "show_job",
     "show_node",
-    "show_offer",
     "show_peer",
     "show_plan",
     "show_run",
@@ -69,7 +66,6 @@ PLAIN = {
     "stream_events",
     "submit_job",
     "tell_outcome",
-    "withdraw_offer",
 }
 """Operations that count as one request. Every operation stands here or in `COSTS`."""
 

@@ -1,0 +1,34 @@
+"""The walk-through of `make federation`: two services with databases of their own, from nothing to a told refusal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from processes import free_port
+
+PROGRAM = Path(__file__).parents[2] / "tools/try-federation"
+
+
+def test_the_walk_through_plays_to_its_end(tmp_path: Path) -> None:
+    """Each step is told with its command, and each does what is said of it."""
+    own = {"FEDERATION_DIR": str(tmp_path), "FEDERATION_PORT": str(free_port())}
+    done = subprocess.run(
+        [sys.executable, PROGRAM, "--once"],
+        env=os.environ | own,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    told = done.stdout
+    assert done.returncode == 0, told + done.stderr
+    steps = ["a$ tenure peer add b", "b answers", "fits at home", "awarded", "preempted", "refused", "is cancelled"]
+    places = [told.index(step) for step in steps]
+    assert places == sorted(places), told
+    assert "1 of 1" not in told
+    assert told.count("is cancelled") == 3
+    standing = told[told.index("a$ tenure peer standing b") :]
+    assert "our jobs at b" in standing
