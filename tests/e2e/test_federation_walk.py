@@ -25,7 +25,15 @@ def test_the_walk_through_plays_to_its_end(tmp_path: Path) -> None:
     )
     told = done.stdout
     assert done.returncode == 0, told + done.stderr
-    steps = ["a$ tenure peer add b", "b answers", "fits at home", "awarded", "preempted", "refused", "is cancelled"]
+    steps = [
+        "a$ tenure peer add b",
+        "b answers",
+        "fits at home",
+        "awarded",
+        "preempted as a whole",
+        "told why it refused",
+        "is cancelled",
+    ]
     places = [told.index(step) for step in steps]
     assert places == sorted(places), told
     assert "1 of 1" not in told
