@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.domain.events import InstanceStopped, NodeDrained
-from app.domain.events.kinds import REGISTERED
+from app.domain.events.kinds import REGISTERED, Group
 from app.domain.events.registry import ENDINGS, ENDS, EXTENSIONS, KINDS, NOTICES, POLICIES, STARTS
 from app.platform.database.schema import event as event_table
 
@@ -26,6 +26,7 @@ SERVED = {
     "event_rejected": ("instance_rejected",),
     "event_evicted": ("instance_evicted",),
     "event_flavor": ("flavor_added",),
+    "event_job": tuple(name for name, kind in KINDS.items() if kind.group is Group.JOB),
 }
 """The kinds that each partial index holds."""
 
