@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 from app.domain.errors import ClockExternal, OfferNotFound, PeerNotFound
 from app.domain.values import Clock, Resources
 from app.federation.peering import quota_of
-from app.federation.rules.peerroom import slots_left
 from app.federation.rules.promises import NoPromise, PeerPromise, Unpromised, read_promise
+from app.federation.rules.standings import hosted_use
 from app.federation.store import PeerStore
 from app.forecasts.present import present_survival
 from app.forecasts.table_reads import TableReads
@@ -49,7 +49,8 @@ class PromiseToPeers:
         if table is None:
             return Unpromised.NO_FORECAST
         found = await present_survival(table, cloud, flavor, now_us, CONFIDENCE)
-        slots = min(found.slots, slots_left(cloud, origin, flavor, quota))
+        use, each = hosted_use(cloud, origin), cloud.flavors[flavor].resources.cores
+        slots = min(found.slots, max(use.limit(quota.cores_share) - use.cores, 0) // each)
         if not slots:
             return Unpromised.NO_ROOM
         times_us, alive = found.times_us.tolist(), found.alive.tolist()
