@@ -66,7 +66,7 @@ def test_scrapes_are_of_paths_that_there_are(name: str) -> None:
     jobs = {job["job_name"]: job for job in yaml.safe_load((PROMETHEUS / name).read_text())["scrape_configs"]}
     paths = {job: jobs[job].get("metrics_path", "/metrics") for job in jobs}
     served = [operation.path for operation in METRICS]
-    assert paths == dict(zip(("tenure", "tenure-clouds", "tenure-clusters"), served, strict=True)) | {
+    assert paths == dict(zip(("tenure", "tenure-clouds", "tenure-clusters", "tenure-peers"), served, strict=True)) | {
         "tenure-worker": served[0]
     }
     assert served[0] in {operation.path for operation in WORKERS}
