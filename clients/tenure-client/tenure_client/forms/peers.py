@@ -77,7 +77,7 @@ class OfferWordAnswer(Answer, kw_only=True):
 
 
 class CountedAnswer(Answer, kw_only=True):
-    """How often a word was said."""
+    """A word, and the number of times that it was said."""
 
     word: str
     count: int
