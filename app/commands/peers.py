@@ -108,7 +108,7 @@ def add(
         raise InputError("a new peer needs --token-file, with the token of the role peer that it gave us")
     with _changing():
         entered = client.add_peer(peer, peer_url, their_cloud, token, quota=_quota(offers, cores_share, count, longest))
-    _print([entered], as_json=as_json)
+    _print(entered, as_json=as_json)
 
 
 def list_peers(client: TenureClient, *, as_json: options.Json = False) -> None:
@@ -122,7 +122,7 @@ def list_peers(client: TenureClient, *, as_json: options.Json = False) -> None:
 
 def show(client: TenureClient, peer: PeerName, *, as_json: options.Json = False) -> None:
     """Show a peer and what it may have here."""
-    _print([client.peer(peer)], as_json=as_json)
+    _print(client.peer(peer), as_json=as_json)
 
 
 def change(
@@ -147,21 +147,21 @@ def change(
             token=_token(token_file),
             quota=_quota(offers, cores_share, count, longest),
         )
-    _print([changed], as_json=as_json)
+    _print(changed, as_json=as_json)
 
 
 def pause(client: TenureClient, peer: PeerName, *, as_json: options.Json = False) -> None:
     """Offer a peer no more jobs and refuse its offers. What is awarded goes on."""
     with _changing():
         paused = client.pause_peer(peer)
-    _print([paused], as_json=as_json)
+    _print(paused, as_json=as_json)
 
 
 def resume(client: TenureClient, peer: PeerName, *, as_json: options.Json = False) -> None:
     """Offer a peer jobs again, and hear its offers. Awards from now on are judged."""
     with _changing():
         resumed = client.resume_peer(peer)
-    _print([resumed], as_json=as_json)
+    _print(resumed, as_json=as_json)
 
 
 def try_out(client: TenureClient, peer: PeerName, *, as_json: options.Json = False) -> None:
@@ -217,11 +217,11 @@ def _quota(
     return {name: value for name, value in given.items() if value is not None} or None
 
 
-def _print(peers: Sequence[PeerAnswer], *, as_json: bool) -> None:
+def _print(peer: PeerAnswer, *, as_json: bool) -> None:
     if as_json:
-        print_json(json_of(peers[0]))
+        print_json(json_of(peer))
     else:
-        print_fitting(STDOUT, _COLUMNS, [_row(peer) for peer in peers])
+        print_fitting(STDOUT, _COLUMNS, [_row(peer)])
 
 
 def _row(peer: PeerAnswer) -> list[object]:

@@ -32,8 +32,8 @@ class PeerFamily(NamedTuple):
 
 
 def _promised(found: CloudStanding, _: PeerQuota) -> _PeerValues:
-    standing = found.standing
-    return {(): standing.promised / standing.bound} if standing.bound else {}
+    promised = found.standing.promised_ratio
+    return {} if promised is None else {(): promised}
 
 
 def _preempted_low(found: CloudStanding, _: PeerQuota) -> _PeerValues:

@@ -80,8 +80,7 @@ def status_of(job: JobRecord) -> str:
 def truth_of(found: CloudStanding) -> PeerTruth:
     """Return what a peer promised to a cloud against what happened."""
     standing = found.standing
-    promised = standing.promised / standing.bound if standing.bound else None
-    return PeerTruth(promised, *preempted(standing))
+    return PeerTruth(standing.promised_ratio, *preempted(standing))
 
 
 def strips_of(tries: Sequence[Try], now_us: int) -> list[AttemptStrip]:

@@ -9,7 +9,6 @@ what a log is to a cloud: a machine stands in it before it is made, and goes fro
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -22,6 +21,7 @@ from app.clusters.rules.bids import BID_ENDED, EndedBy
 from app.clusters.rules.deciding import SeenInstance, pool_of
 from app.clusters.rules.wanted import LONGEST_S, ClusterWanted, PoolWanted
 from app.managing.events import Events
+from app.managing.files import put
 from tenure_client import TenureClient
 from tenure_client.forms.venues import PoolAnswer
 
@@ -91,18 +91,7 @@ class VenueMarket:
     def _write(self, node: str, one: Rented) -> None:
         """Write an entry so that it is there as a whole, also after a crash of the host."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"{node}.json"
-        new = path.with_suffix(".new")
-        with new.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(one)))
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        put(self._folder / f"{node}.json", json.dumps(asdict(one)), is_durable=True)
 
     # --- buying and giving back ---------------------------------------------------------------------------------------
 

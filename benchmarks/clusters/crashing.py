@@ -120,7 +120,7 @@ def controller_lines(asked: argparse.Namespace) -> Iterator[Line]:
         yield Line("controllers killed", asked.times)
         yield Line("from a kill to all jobs ended and no node, s: longest", max(took_s))
         yield from watch.lines()
-        yield from invariant_lines(lab, queue.jobs, most_ends=asked.times + 1)
+        yield from invariant_lines(lab, queue.jobs)
 
 
 def service_lines(asked: argparse.Namespace) -> Iterator[Line]:

@@ -47,6 +47,11 @@ class PeerTally(NamedTuple):
     recent: tuple[AwardFate, ...] = ()
     hosted: WordCounts = ()
 
+    @property
+    def promised_ratio(self) -> float | None:
+        """The mean probability of preemption that the peer promised; None if it promised none."""
+        return self.promised / self.bound if self.bound else None
+
     def after_offer(self) -> PeerTally:
         """Return the standing after an attempt was offered to the peer."""
         return self._replace(offered=self.offered + 1)

@@ -115,7 +115,7 @@ def _cloud_answer(found: CloudStanding, quota: PeerQuota) -> CloudStandingAnswer
         offered=standing.offered,
         declined=_counted(standing.declined),
         awarded=standing.awarded,
-        promised_ratio=standing.promised / standing.bound if standing.bound else None,
+        promised_ratio=standing.promised_ratio,
         ended=_counted(standing.ended),
         preempted_ratio=share.lost / share.of if share.of else None,
         preempted_low=share.low,
