@@ -32,6 +32,7 @@ from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.checkpointing.placing import place_launcher
 from app.managing.declared import Declared
 from app.managing.events import Events
+from app.managing.joining import Joining
 from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
 from app.managing.slurm import QueuedJob, Slurm
@@ -109,7 +110,7 @@ class Manager:
         self, cluster: BatchCluster, declared: Declared, looked: Callable[[float, int], None] | None = None
     ) -> None:
         self._cluster, self._declared, self._looked = cluster, declared, looked
-        self._telling = Telling(cluster.slurm, cluster.events)
+        self._telling, self._joining = Telling(cluster.slurm, cluster.events), Joining()
         self._idle_since_s: dict[str, float] = {}
         self._not_before_s: dict[str, float] = {}
         self._releases: dict[str, int] = {}
@@ -214,6 +215,7 @@ class Manager:
         if not cluster.slurm.runs():
             cluster.create()
             cluster.events.write("slurm_started")
+            self._joining.controller_began({name for name, runs in cluster.machines.there().items() if runs})
         self._keeper.tell()
         cluster.buyer.market.settle(cluster.events)
         cluster.buyer.market.follow_prices(cluster.events)
@@ -226,7 +228,14 @@ class Manager:
         self._telling.look(nodes, jobs)
         waiting = [seen for job in jobs if (seen := _waiting(job)) is not None]
         return View(
-            instances, alive, self._with_idle(nodes), waiting, self._refusing(), _free_in_s(jobs), _saving_s(jobs)
+            instances,
+            alive,
+            self._with_idle(nodes),
+            waiting,
+            self._refusing(),
+            _free_in_s(jobs),
+            _saving_s(jobs),
+            self._joining.forgotten(alive, nodes.keys()),
         )
 
     def _bury(self, dead: set[str]) -> None:

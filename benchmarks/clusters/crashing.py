@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from benchmarks.clusters.lab import Forked, Lab, lab_at, wait
+from benchmarks.clusters.lab import UNSAVED_S, Forked, Lab, lab_at, wait
 from benchmarks.clusters.lines import Line, Subcommand
 from benchmarks.clusters.starting import place_of, place_options
 from benchmarks.clusters.watching import Watch, invariant_lines
@@ -22,7 +22,6 @@ _MOST_DEEDS, _MOST_POINTS = 40, 120
 _LIFE_S = 6.0
 """A manager that takes rounds for so long without coming to its point is killed then."""
 _CLOCK_SHARE = 0.25
-_WRITTEN_S = 7
 _BEGINS_S, _ENDS_S = 60.0, 240.0
 
 
@@ -111,7 +110,7 @@ def controller_lines(asked: argparse.Namespace) -> Iterator[Line]:
         queue, took_s = Queue(lab, draw), list[float]()
         for _ in range(asked.times):
             begun = len(lab.runs())
-            queue.fill(8, f"--begin=now+{_WRITTEN_S}")
+            queue.fill(8, f"--begin=now+{UNSAVED_S:.0f}")
             with suppress(TimeoutError):
                 wait(lambda begun=begun: len(lab.runs()) > begun, 30, "a job that begins")  # type: ignore[misc]
             time.sleep(draw.uniform(0.0, 1.0))

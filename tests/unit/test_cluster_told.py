@@ -17,6 +17,7 @@ from app.clusters.rules.told import MOST_GONE, ClusterPast, JobStage, NodeStage,
 from app.clusters.rules.wanted import cluster_of_toml
 from app.domain.inputs import InputError
 from app.domain.times import HOUR_US
+from app.managing import joining
 from app.managing.events import Events
 from app.managing.reporting import _next_lines
 from app.managing.slurm import QueuedJob
@@ -176,3 +177,16 @@ def test_only_whole_lines_are_reported_and_each_with_its_key(tmp_path: Path) -> 
     with events.path.open("a") as file:
         file.write("\nno json\n")
     assert _next_lines(events.path, end) == ([], events.path.stat().st_size)
+
+
+def test_machines_that_slurm_forgot_are_known_from_those_that_still_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 2.0, 100.0, 111.0, 112.0])
+    monkeypatch.setattr(joining.time, "monotonic", lambda: next(clock))
+    seen, none = frozenset("ab"), frozenset[str]()
+    known = joining.Joining()
+    known.controller_began(none)
+    assert known.forgotten(seen, frozenset("a")) == none, "b boots"
+    assert known.forgotten(seen, none) == frozenset("a"), "it was a node"
+    known.controller_began(frozenset("bc"))
+    assert known.forgotten(frozenset("bcd"), frozenset("c")) == frozenset("b"), "b was there before the controller"
+    assert known.forgotten(frozenset("d"), none) == none, "d was not"
