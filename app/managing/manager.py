@@ -33,6 +33,7 @@ from app.managing.checkpointing.placing import place_launcher
 from app.managing.declared import Declared
 from app.managing.events import Events
 from app.managing.joining import Joining
+from app.managing.lost import lost_ends
 from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
 from app.managing.slurm import QueuedJob, Slurm
@@ -115,6 +116,7 @@ class Manager:
         self._not_before_s: dict[str, float] = {}
         self._releases: dict[str, int] = {}
         self._said: dict[str, str] = {}
+        self._is_complete = False
         self._failures: dict[tuple[Deed, str], str] = {}
         self._jobs: list[QueuedJob] = []
         self._asking = Asking(cluster.wanted, cluster.slurm, cluster.buyer, cluster.events)
@@ -215,11 +217,14 @@ class Manager:
         if not cluster.slurm.runs():
             cluster.create()
             cluster.events.write("slurm_started")
+            self._is_complete = False
             self._joining.controller_began({name for name, runs in cluster.machines.there().items() if runs})
         self._keeper.tell()
         cluster.buyer.market.settle(cluster.events)
         cluster.buyer.market.follow_prices(cluster.events)
         instances, machines = cluster.buyer.instances(), cluster.machines.there()
+        if not self._is_complete:
+            self._complete_lost()
         nodes, jobs = cluster.slurm.nodes(), cluster.slurm.jobs()
         alive = frozenset(name for name, runs in machines.items() if runs)
         if dead := machines.keys() - alive:
@@ -237,6 +242,20 @@ class Manager:
             _saving_s(jobs),
             self._joining.forgotten(alive, nodes.keys()),
         )
+
+    def _complete_lost(self) -> None:
+        """End the jobs that had ended when Slurm's controller died. It may have died before this manager began.
+
+        One for which another job waits is queued again, for Slurm would call it cancelled, and the other never ready.
+        """
+        slurm = self._cluster.slurm
+        for one in lost_ends(slurm, self._cluster.machines):
+            if one.is_awaited:
+                slurm.requeue(one.job)
+            else:
+                slurm.cancel(one.job)
+                self._telling.ended(one.job, one.state)
+        self._is_complete = True
 
     def _bury(self, dead: set[str]) -> None:
         """Remove what a machine that died leaves behind."""

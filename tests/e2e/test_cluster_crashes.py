@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.clusters.crashing import NODES, Queue, evict_maybe, kill_once
-from benchmarks.clusters.lab import Lab, Place, lab_at, wait, why_not
+from benchmarks.clusters.lab import UNSAVED_S, Lab, Place, lab_at, wait, why_not
 from benchmarks.clusters.watching import Watch, busy_nodes_given_back, invariant_lines
 
 REASON = why_not()
@@ -54,10 +54,10 @@ def test_a_controller_of_slurm_killed_at_a_jobs_start_costs_no_job(lab: Lab) -> 
     managed(lab)
     with Watch(lab) as watch:
         queue = Queue(lab, random.Random(8))
-        queue.fill(2)
+        queue.fill(4, f"--begin=now+{UNSAVED_S:.0f}")  # Slurm loses those that it has not written
         wait(lab.running, 60, "a job that runs")
         lab.kill_controller()
-        queue.wait()
+        assert queue.wait() < 45
     assert failed_lines(lab, watch, queue.jobs) == []
 
 
