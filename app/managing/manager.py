@@ -33,6 +33,7 @@ from app.managing.checkpointing.placing import place_launcher
 from app.managing.declared import Declared
 from app.managing.events import Events
 from app.managing.joining import Joining
+from app.managing.logs import Logs
 from app.managing.lost import lost_ends
 from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
@@ -121,6 +122,7 @@ class Manager:
         self._jobs: list[QueuedJob] = []
         self._asking = Asking(cluster.wanted, cluster.slurm, cluster.buyer, cluster.events)
         self._keeper = CheckpointKeeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
+        self._logs = Logs(cluster.slurm.folder / "log")
         self._deeds: dict[Deed, Callable[[Action], None]] = {
             Deed.BUY: self._buy,
             Deed.MAKE: self._make,
@@ -148,6 +150,8 @@ class Manager:
         """Look, decide, act. An action that fails is told; the next round decides anew."""
         began_s = time.monotonic()
         self._cluster.wanted = self._declared.now()
+        with self._telling_of("logs"):
+            self._logs.look()
         view = self._seen()
         if view is None:
             return

@@ -154,12 +154,18 @@ def test_looks_are_compared_and_a_new_manager_tells_nothing_twice(tmp_path: Path
     telling.look({}, [job("1", "PENDING")])
     telling.look({}, [job("1", "RUNNING", "b")])
     Telling(_Ends(), events).look({}, [])  # type: ignore[arg-type]
+    telling = Telling(_Ends(), events)  # type: ignore[arg-type]
+    telling.look({}, [job("2", "RUNNING", "b")])
+    telling.ended("2", "failed")
+    telling.look({}, [job("2", "COMPLETING", "b")])
+    telling.look({}, [])
     Telling(_Ends(), events).look({}, [])  # type: ignore[arg-type]
     assert kinds(events) == [
         "job_seen", "node_ready", "job_started", "job_requeued", "job_started", "job_ended",
+        "job_seen", "job_started", "job_ended",
     ]  # fmt: skip
     assert next(iter(events.newest()))["pause_s"] == 30
-    assert [*events.newest()][-1]["state"] == "completed 1"
+    assert [one["state"] for one in events.newest() if one["kind"] == "job_ended"] == ["completed 1", "failed"]
 
 
 def test_only_whole_lines_are_reported_and_each_with_its_key(tmp_path: Path) -> None:
