@@ -1,7 +1,8 @@
-"""Ends of jobs that Slurm's controller has lost.
+"""Puts right what Slurm's controller has lost of jobs at its death.
 
 It writes its state each five seconds, and its record of ended jobs at once. So after its death it may call a job
-running that had ended. It would find out after minutes, and run the job again from its beginning.
+running that had ended. It would find out after minutes, and run the job again from its beginning. A job that ran on a
+node of which it does not know it queues again, to begin a minute later.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from app.managing.machines import MachineDriver
 from app.managing.programs import ProgramFailed, run
 from app.managing.slurm import Slurm
+from app.managing.telling import Telling
 
 _TAIL_BYTES = 1 << 20
 _RECORD = re.compile(
@@ -31,6 +33,23 @@ class LostEnd(NamedTuple):
     job: str
     state: str
     is_awaited: bool
+
+
+def put_right(slurm: Slurm, machines: MachineDriver, telling: Telling) -> None:
+    """End the jobs that had ended, and let those that lost their node begin at once.
+
+    One for which another job waits is queued again, for Slurm would call it cancelled, and the other never ready.
+    """
+    for one in lost_ends(slurm, machines):
+        if one.is_awaited:
+            slurm.requeue(one.job)
+        else:
+            slurm.cancel(one.job)
+            telling.ended(one.job, one.state)
+    for job in slurm.jobs():
+        if telling.has_lost_its_node(job):
+            with suppress(ProgramFailed):  # Slurm does it, and complains that there is no node for it yet
+                slurm.hasten(job.job_id)
 
 
 def lost_ends(slurm: Slurm, machines: MachineDriver) -> Iterator[LostEnd]:

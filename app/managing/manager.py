@@ -34,7 +34,7 @@ from app.managing.declared import Declared
 from app.managing.events import Events
 from app.managing.joining import Joining
 from app.managing.logs import Logs
-from app.managing.lost import lost_ends
+from app.managing.lost import put_right
 from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
 from app.managing.slurm import QueuedJob, Slurm
@@ -228,7 +228,8 @@ class Manager:
         cluster.buyer.market.follow_prices(cluster.events)
         instances, machines = cluster.buyer.instances(), cluster.machines.there()
         if not self._is_complete:
-            self._complete_lost()
+            put_right(cluster.slurm, cluster.machines, self._telling)
+            self._is_complete = True
         nodes, jobs = cluster.slurm.nodes(), cluster.slurm.jobs()
         alive = frozenset(name for name, runs in machines.items() if runs)
         if dead := machines.keys() - alive:
@@ -246,20 +247,6 @@ class Manager:
             _saving_s(jobs),
             self._joining.forgotten(alive, nodes.keys()),
         )
-
-    def _complete_lost(self) -> None:
-        """End the jobs that had ended when Slurm's controller died. It may have died before this manager began.
-
-        One for which another job waits is queued again, for Slurm would call it cancelled, and the other never ready.
-        """
-        slurm = self._cluster.slurm
-        for one in lost_ends(slurm, self._cluster.machines):
-            if one.is_awaited:
-                slurm.requeue(one.job)
-            else:
-                slurm.cancel(one.job)
-                self._telling.ended(one.job, one.state)
-        self._is_complete = True
 
     def _bury(self, dead: set[str]) -> None:
         """Remove what a machine that died leaves behind."""

@@ -62,6 +62,11 @@ class Telling:
         """Note how a job ended for which Slurm is going to have another word. It is told when Slurm lets it go."""
         self._ends[job] = state
 
+    def has_lost_its_node(self, job: QueuedJob) -> bool:
+        """Tell if a job was told to run, and is to wait now until a time that Slurm has set."""
+        told = self._jobs.get(job.job_id)
+        return told is not None and bool(told.nodes) and (job.state, job.reason) == ("PENDING", "BeginTime")
+
     def _tell_of(self, job: QueuedJob) -> None:
         if job.job_id not in self._jobs:
             saving = saving_of(job.comment)

@@ -144,7 +144,7 @@ class Forked:
     def poll(self) -> int | None:
         """Return its end, None if it lives."""
         if self._status is None and select.select([self._lines], [], [], 0)[0]:
-            self._status = int(self._lines.readline())
+            self._status = int(self._lines.readline() or -1)  # -1: the nursery has died
         return self._status
 
     def wait(self, timeout_s: float) -> None:
