@@ -205,9 +205,13 @@ class Slurm:
 
     def running(self) -> list[RunningJob]:
         """Return the jobs that Slurm calls running."""
-        lines = [line.split() for line in self._ask("squeue", "-h", "-r", "-t", "R", "-o", "%i %A %V %B").splitlines()]
+        lines = self._ask("squeue", "-h", "-r", "-t", "R", "-o", "%i %A %V %B").splitlines()
         awaited = set(_NUMBER.findall(self._ask("squeue", "-h", "-t", "PD", "-o", "%E") if lines else ""))
-        return [RunningJob(*line, is_awaited=not awaited.isdisjoint({line[0], line[1]})) for line in lines]
+        rows = (line.split() for line in lines)
+        return [
+            RunningJob(job, number, submitted, host, is_awaited=not awaited.isdisjoint({job, number}))
+            for job, number, submitted, host in rows
+        ]
 
     def cancel(self, job: str) -> None:
         """End a job."""
