@@ -30,6 +30,8 @@ from tenure_client.forms.events import EventAnswer
 TOKEN = "tnr_benchmark"
 CLOUDS = ("small", "spare")
 BOOT_TIMEOUT_S = 60
+_LAUNCH_S = 2.0
+"""A job that was launched tells that it began so much later at most."""
 UNSAVED_S = 7.0
 """Slurm's controller writes its state each five seconds, with a second more to notice and one to write it."""
 _SCALE = {"idle_s": 5, "boot_timeout_s": BOOT_TIMEOUT_S, "retry_s": 2}
@@ -268,7 +270,7 @@ class Lab:
     def is_unsaved(self, ran: Ran) -> bool:
         """Tell if Slurm's controller was killed before it had written that a job began or ended."""
         moments = [ran.began_s, *([] if ran.ended_s is None else [ran.ended_s])]
-        return any(0.0 <= killed_s - at < UNSAVED_S for killed_s in self._controllers_killed_s for at in moments)
+        return any(-_LAUNCH_S < killed_s - at < UNSAVED_S for killed_s in self._controllers_killed_s for at in moments)
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
