@@ -20,7 +20,7 @@ from faults.stage import TOKEN, Proxy, TenureProcess
 
 HEADERS = {"X-Auth-Token": TOKEN}
 HOLD_S, MARGIN_S, ANSWER_S = 5, 1, 2
-CORES = 8
+CORES = 16
 FLAVOR = "c1"
 _SETTINGS = {
     "TENURE_PEER_ALLOW_PRIVATE": "true",
