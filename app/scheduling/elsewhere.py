@@ -10,7 +10,7 @@ from app.domain.requests import StartRequest
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Whoever asks other clouds. `check` raises if none may be asked for a cloud; `ask` returns the job that they get.
+    """The way to other clouds. `check` raises if none may be asked for a cloud; `ask` returns the job that they get.
 
     Asking again for the same start returns the same job.
     """

@@ -111,7 +111,7 @@ def _key(event: Event) -> Key:
 
 
 def _submissions(logs: Mapping[str, Sequence[Event]], submitted: Sequence[Submitted]) -> Iterator[tuple[str, str]]:
-    """Whatever was acknowledged is in the log, with one last end; nothing else is."""
+    """All that was acknowledged is in the log, with one last end; nothing else is."""
     for one in submitted:
         of_job = [event for event in logs[one.site] if event.get("job") == one.job and "peer" not in event]
         asked = sum(event["kind"] == "job_requested" for event in of_job)
@@ -195,7 +195,7 @@ def _end(told: str, event: Event, awarded: Event | None, there: Hosted) -> Itera
 def _unasked(
     logs: Mapping[str, Sequence[Event]], hosted: Mapping[str, Mapping[Key, Hosted]]
 ) -> Iterator[tuple[str, str]]:
-    """Whatever ran for a peer was awarded to this host before."""
+    """All that ran for a peer was awarded to this host before."""
     asked: dict[tuple[str, Key], float] = {}
     for site, log in logs.items():
         to: dict[tuple[str, int], str] = {}
