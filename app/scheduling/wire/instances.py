@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -23,7 +23,7 @@ from app.domain.events import (
     InstanceStopped,
     StartDecision,
 )
-from app.domain.requests import MOST_MEMBERS, ExtendRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import MOST_ALLOWED, MOST_MEMBERS, ExtendRequest, Operation, StartRequest, StopRequest
 from app.domain.times import seconds, to_datetime
 from app.domain.values import Basis, EvictionReason, Floor, InstanceStatus, Market, Rejection
 from app.domain.wanted import Wanted
@@ -65,6 +65,9 @@ BATCH_MAX = 1000
 class StartBody(Body):
     """A start."""
 
+    most_bytes: ClassVar[int] = 1 << 18
+    most_values: ClassVar[int] = MOST_ALLOWED + 100
+
     instance_id: Name = Field(description="The caller's own id. Repeating the request returns the same answer.")
     market: Market
     flavor: Name
@@ -88,6 +91,13 @@ class StartBody(Body):
         description="The number of members. A group of more than one is placed, promised, stopped and evicted as a "
         "whole. For spot only.",
     )
+    nodes: Annotated[list[Name], Field(min_length=1, max_length=MOST_ALLOWED)] | None = Field(
+        None,
+        description="The only nodes that it may take; unknown ones are passed over. null: any. The quote is of the "
+        "whole cloud. A repeated request may name others.",
+    )
+    project: Name | None = Field(None, description="The project that it is for. It decides nothing.")
+    user: Name | None = Field(None, description="The user of that project who asked for it. It decides nothing.")
 
     @model_validator(mode="after")
     def _one_lifetime(self) -> Self:
@@ -113,6 +123,9 @@ class StartBody(Body):
             self.at_us,
             owner,
             count=self.count,
+            nodes=tuple(self.nodes or ()),
+            project=self.project,
+            user=self.user,
         )
         if self.lifetime is None and self.min_lifetime_us is None:
             return request
@@ -292,6 +305,8 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
         reason=_reason(decision, end),
         quote=quote_answer(decision.basis),
         wanted=wanted_answer(decision.wanted),
+        project=decision.project,
+        user=decision.user,
         ended_at=to_datetime(end.at_us) if end else None,
         cause_seq=end.cause_seq if isinstance(end, InstanceEvicted) else None,
         ready_at=ready_at(decision.at_us, decision.ready_us) if isinstance(decision, InstanceStarted) else None,
