@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.admission.acceptable import acceptable_instead, acceptable_lifetime_us
@@ -23,7 +23,7 @@ from app.domain.events import (
     InstanceStopped,
     StartDecision,
 )
-from app.domain.requests import MOST_ALLOWED, MOST_MEMBERS, ExtendRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import MOST_ALLOWED, MOST_MEMBERS, ExtendRequest, StartRequest, StopRequest
 from app.domain.times import seconds, to_datetime
 from app.domain.values import Basis, EvictionReason, Floor, InstanceStatus, Market, Rejection
 from app.domain.wanted import Wanted
@@ -43,7 +43,6 @@ from app.platform.http.fields import (
 from app.platform.http.page_forms import PageQuery
 from app.scheduling.rules.extensions import in_words
 from app.scheduling.rules.instances import Instance
-from app.scheduling.wire.moves import MoveBody
 from tenure_client.forms.answer import answer_of
 from tenure_client.forms.instances import (
     AcceptableAnswer,
@@ -58,8 +57,6 @@ from tenure_client.forms.instances import (
     WantedAnswer,
 )
 from tenure_client.forms.nodes import VictimAnswer
-
-BATCH_MAX = 1000
 
 
 class StartBody(Body):
@@ -160,46 +157,6 @@ class ExtendBody(ExtensionBody):
 
 class ExtensionQuery(Query):
     lifetime_us: SecondsInQuery = Field(description="The new lifetime, counted from the instance's start.")
-
-
-def _one_property(schema: dict[str, Any]) -> None:
-    """State in the schema the rule that `_one_of_them` checks."""
-    schema |= {"minProperties": 1, "maxProperties": 1}
-    for name, field in schema["properties"].items():
-        schema["properties"][name] = field["anyOf"][0]
-
-
-class OperationBody(Body):
-    """One start, one stop, one extension or one move."""
-
-    model_config = ConfigDict(json_schema_extra=_one_property)
-
-    start: StartBody | None = None
-    stop: StopBody | None = None
-    extend: ExtendBody | None = None
-    move: MoveBody | None = None
-
-    @property
-    def chosen(self) -> StartBody | StopBody | ExtendBody | MoveBody | None:
-        """The operation, whichever it is."""
-        return self.start or self.stop or self.extend or self.move
-
-    @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
-        if len(self.model_fields_set) != 1 or self.chosen is None:
-            raise PydanticCustomError("operation", "must have either a start or a stop or an extend or a move")
-        return self
-
-    def request(self, owner: str | None) -> Operation:
-        chosen = self.chosen
-        assert chosen is not None
-        return chosen.request(owner)
-
-
-class BatchBody(Body):
-    operations: Annotated[list[OperationBody], Field(min_length=1, max_length=BATCH_MAX)] = Field(
-        description="Decided in this order. A failed one does not affect the others."
-    )
 
 
 class DrillBody(Body):
