@@ -161,20 +161,8 @@ def start(
     `nodes` are the only ones that it may take; none: any. `project` and `user` tell for whom it is.
     With `federate`, peers are asked to run a spot start that is rejected here, as a job; the answer tells its id.
     """
-    asked = Start(
-        instance,
-        market,
-        flavor,
-        lifetime_s,
-        eviction_probability,
-        at,
-        lifetime,
-        min_lifetime_s,
-        count,
-        list(nodes) or None,
-        project,
-        user,
-    )
+    terms = lifetime_s, eviction_probability, at, lifetime, min_lifetime_s, count
+    asked = Start(instance, market, flavor, *terms, list(nodes) or None, project, user)
     body = to_builtins(asked) | ({} if federate == "never" else {"federate": federate})
     return endpoints.START.call(body=body, cloud=cloud)
 
