@@ -15,7 +15,7 @@ MOST_FILES = 400
 _EVERY_S = 60.0
 
 
-class Logs:
+class BoundedLogs:
     """The folders of logs, which are looked at once a minute. All that write there append."""
 
     def __init__(self, *folders: Path) -> None:

@@ -33,7 +33,7 @@ from app.managing.checkpointing.placing import place_launcher
 from app.managing.declared import Declared
 from app.managing.events import Events
 from app.managing.joining import Joining
-from app.managing.logs import Logs
+from app.managing.logs import BoundedLogs
 from app.managing.lost import put_right
 from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
@@ -122,7 +122,7 @@ class Manager:
         self._jobs: list[QueuedJob] = []
         self._asking = Asking(cluster.wanted, cluster.slurm, cluster.buyer, cluster.events)
         self._keeper = CheckpointKeeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
-        self._logs = Logs(cluster.slurm.folder / "log")
+        self._logs = BoundedLogs(cluster.slurm.folder / "log")
         self._deeds: dict[Deed, Callable[[Action], None]] = {
             Deed.BUY: self._buy,
             Deed.MAKE: self._make,

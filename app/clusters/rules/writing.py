@@ -11,14 +11,11 @@ the logarithm of the memory). How far a measurement is foretold wrongly is told 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import exp, sqrt
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from math import exp, expm1, log, log2, sqrt
 from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
-
-_ByMeasured = NDArray[np.float64]
 
 MOST_MEASURED = 50
 """So many of the newest measurements are looked at."""
@@ -27,9 +24,9 @@ _FADE = 0.8
 _ASSUMED = ((10e6, 0.55), (100e6, 0.9), (1e9, 8.4))
 """Bytes and seconds, in place of measurements: CRIU 4.1.1 on two busy cores, `benchmarks.clusters prediction`."""
 _ASSUMED_WEIGHT, _ASSUMED_SPREAD = 0.05, 0.25
-_GRID = np.arange(20.0, 44.25, 0.25)
-"""Logarithms to the base of 2 of the memories for which the correction is computed. Twice the memory is one away, which
-is the standard deviation of the kernel. Between them the time never falls, as far as they go and beyond.
+_GRID = [size / 2 for size in range(40, 90)]
+"""Memories as logarithms to the base of 2, from a mebibyte on. Twice the memory is one away, which is the standard
+deviation of the kernel.
 """
 _LINE_WEIGHT = 0.5
 """The line counts as much as half a measurement of just as much memory."""
@@ -42,6 +39,32 @@ class Measured(NamedTuple):
     write_s: float
 
 
+class _Wrong(NamedTuple):
+    """By how much the line is wrong for a measurement, as a logarithm. size: its memory as a logarithm."""
+
+    size: float
+    ratio: float
+
+
+class _Fitted(NamedTuple):
+    """The logarithms of the seconds for the memories of the grid, rising, and what they were fitted to.
+
+    errors: by how much each measurement is foretold wrongly by the others, squared, as a share.
+    """
+
+    wrong: Sequence[_Wrong]
+    errors: Sequence[float]
+    curve: Sequence[float]
+
+    def at(self, size: float) -> float:
+        """Return the logarithm of the seconds for a memory. Beyond the grid time grows as memory does."""
+        place = max((size - _GRID[0]) / (_GRID[1] - _GRID[0]), 0.0)
+        number = min(int(place), len(_GRID) - 1)
+        if number == len(_GRID) - 1:
+            return self.curve[-1] + (size - _GRID[-1]) * log(2.0)
+        return self.curve[number] + (place - number) * (self.curve[number + 1] - self.curve[number])
+
+
 class Predicted(NamedTuple):
     """A length of time that is foretold, with its standard deviation; s."""
 
@@ -51,47 +74,48 @@ class Predicted(NamedTuple):
 
 def predict(measured: Iterable[Measured], memory_bytes: float) -> Predicted:
     """Return how long a checkpoint of so many bytes is going to take. measured: the oldest first."""
-    newest = [one for one in [*measured][: -MOST_MEASURED - 1 : -1] if one.write_s > 0.0]
+    found = _fitted(tuple(one for one in [*measured][: -MOST_MEASURED - 1 : -1] if one.write_s > 0.0))
+    size = _size(memory_bytes)
+    mean_s = exp(found.at(size))
+    near, weight = _nearness(found.wrong, size), 3 * _ASSUMED_WEIGHT
+    errors = sum(much * error for much, error in zip(near, found.errors, strict=True))
+    spread = sqrt((errors + weight * _ASSUMED_SPREAD**2) / (sum(near) + weight))
+    return Predicted(mean_s, mean_s * spread)
+
+
+@lru_cache(maxsize=4)
+def _fitted(newest: Sequence[Measured]) -> _Fitted:
+    """Return the curve through measurements, the newest first."""
     weighted = [(_ASSUMED_WEIGHT, Measured(*one)) for one in _ASSUMED]
     weighted += [(_FADE**age, one) for age, one in enumerate(newest)]
     fixed_s, each_s = _line(weighted)
-    memory = np.log2([max(one.memory_bytes, 1.0) for one in newest])
-    ratios = np.log([one.write_s / (fixed_s + each_s * one.memory_bytes) for one in newest])
-    curve = np.maximum.accumulate(np.log(fixed_s + each_s * 2.0**_GRID) + _correction(memory, ratios))
-    beyond = max((fixed_s + each_s * memory_bytes) / (fixed_s + each_s * 2.0 ** _GRID[-1]), 1.0)
-    mean_s = exp(float(np.interp(np.log2(max(memory_bytes, 1.0)), _GRID, curve))) * beyond
-    return Predicted(mean_s, mean_s * _spread(memory, ratios, np.log2(max(memory_bytes, 1.0))))
+    wrong = [
+        _Wrong(_size(one.memory_bytes), log(one.write_s / (fixed_s + each_s * one.memory_bytes))) for one in newest
+    ]
+    corrected = [log(fixed_s + each_s * 2.0**size) + _correction(wrong, size) for size in _GRID]
+    told = [_correction([*wrong[:number], *wrong[number + 1 :]], one.size) for number, one in enumerate(wrong)]
+    errors = [expm1(one.ratio - by_others) ** 2 for one, by_others in zip(wrong, told, strict=True)]
+    return _Fitted(wrong, errors, [*accumulate(corrected, max)])
 
 
-def _correction(memory: _ByMeasured, ratios: _ByMeasured) -> NDArray[np.float64]:
-    """Return by how much the line is wrong at each point of the grid, as a logarithm."""
-    alike = _alike(memory[None, :], _GRID[:, None])
-    faded = alike * _FADE ** (np.cumsum(alike, axis=1) - alike)
-    found: NDArray[np.float64] = faded @ ratios / (faded.sum(axis=1) + _LINE_WEIGHT)
+def _size(memory_bytes: float) -> float:
+    return log2(max(memory_bytes, 1.0))
+
+
+def _nearness(wrong: Sequence[_Wrong], at: float) -> list[float]:
+    """Return how much each measurement counts for a size: the newest first, and each less for those of its size."""
+    found, before = [], 0.0
+    for one in wrong:
+        alike = exp(-0.5 * (one.size - at) ** 2)
+        found.append(alike * _FADE**before)
+        before += alike
     return found
 
 
-def _spread(memory: _ByMeasured, ratios: _ByMeasured, at: float) -> float:
-    """Return the relative standard deviation of a prediction: that of the measurements of about as much memory."""
-    alike = _alike(memory, at)
-    faded = alike * _FADE ** (np.cumsum(alike) - alike)
-    errors = np.expm1(ratios - _told_by_others(memory, ratios)) ** 2
-    weight = 3 * _ASSUMED_WEIGHT
-    return sqrt((float(faded @ errors) + weight * _ASSUMED_SPREAD**2) / (float(faded.sum()) + weight))
-
-
-def _alike(memory: _ByMeasured, at: _ByMeasured | float) -> _ByMeasured:
-    """Return how much measurements are like one of another memory, both as logarithms: 1 for just as much."""
-    found: _ByMeasured = np.exp(-0.5 * (memory - at) ** 2)
-    return found
-
-
-def _told_by_others(memory: _ByMeasured, ratios: _ByMeasured) -> _ByMeasured:
-    """Return what the correction at each measurement would be without it (K)."""
-    weights = _alike(memory[None, :], memory[:, None])
-    np.fill_diagonal(weights, 0.0)
-    told: _ByMeasured = weights @ ratios / (weights.sum(axis=1) + _LINE_WEIGHT)
-    return told
+def _correction(wrong: Sequence[_Wrong], at: float) -> float:
+    """Return by how much the line is wrong at a size, as a logarithm."""
+    near = _nearness(wrong, at)
+    return sum(weight * one.ratio for weight, one in zip(near, wrong, strict=True)) / (sum(near) + _LINE_WEIGHT)
 
 
 def _line(weighted: list[tuple[float, Measured]]) -> tuple[float, float]:
