@@ -12,7 +12,8 @@ import msgspec
 import pytest
 from older_programs import cut, read
 
-from app.admission.batch import Batch, Change, Changed, decide_next
+from app.admission.batch import Batch, decide_next
+from app.admission.outcomes import Change, Changed
 from app.domain.budgets import Book, Budget, BudgetUnit
 from app.domain.errors import FormatNotInForce
 from app.domain.events import CloudCreated, EvictionRisk, InstanceRejected, InstanceStarted, NodeAdded, PolicyChanged

@@ -31,7 +31,7 @@ from app.domain.events.jobs import (
     RoomHeld,
 )
 from app.domain.events.moves import InstanceMoved
-from app.domain.events.nodes import FlavorAdded, NodeAdded, NodeDrained, NodeEvent, NodeOpened, NodeRemoved
+from app.domain.events.nodes import FlavorAdded, NodeAdded, NodeDrained, NodeEvent, NodeOpened, NodeRemoved, NodeResized
 from app.domain.events.notices import (
     EvictionConfirmed,
     EvictionOverdue,
@@ -73,6 +73,7 @@ __all__ = [
     "NodeDrained",
     "NodeOpened",
     "NodeRemoved",
+    "NodeResized",
     "Notice",
     "PolicyChanged",
     "PromiseEnding",
