@@ -1,4 +1,4 @@
-"""What a controller tells with a start, and of nodes and instances, against the naive engine."""
+"""Starts that tell more, observations and changes of nodes are decided as the naive engine decides them."""
 
 from __future__ import annotations
 
