@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from app.admission.bounds import check_bounds
 from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
 from app.admission.extend import decide_extension
+from app.admission.observe import decide_node_resize
 from app.admission.outcomes import Change, Changed, Extended, Moved, Observed, Outcome, Started, Step, Stopped
 from app.domain.errors import (
     FlavorExists,
@@ -37,7 +38,15 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.policies import protected_policy
-from app.domain.requests import AbortRequest, ExtendRequest, MoveRequest, ObserveRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import (
+    AbortRequest,
+    ExtendRequest,
+    MoveRequest,
+    ObserveRequest,
+    Operation,
+    StartRequest,
+    StopRequest,
+)
 from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
 from app.judging.attainment import Attainment, attainment_now
@@ -157,9 +166,7 @@ class Scheduler:
 
         return _deadlines((await self.change(name, decide, at_us)).events)
 
-    async def resize_node(
-        self, name: str, node: str, capacity: Resources, at_us: int | None
-    ) -> dict[str, int | None]:
+    async def resize_node(self, name: str, node: str, capacity: Resources, at_us: int | None) -> dict[str, int | None]:
         """Let a node have another capacity. Return the spot instances evicted from it as `remove_node` does."""
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:

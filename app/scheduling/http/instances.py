@@ -35,8 +35,8 @@ from app.scheduling.wire.instances import (
     start_answer,
 )
 from app.scheduling.wire.moves import MovedBody, move_answer
-from app.scheduling.wire.observed import ObservedBody, observation_answer
 from app.scheduling.wire.nodes import AtQuery
+from app.scheduling.wire.observed import AbortedBody, ObservedBody, observation_answer
 from tenure_client.forms.instances import BatchAnswer, BatchResult, DrillAnswer, InstancesAnswer
 
 _STOPPED = BatchResult(status=204)
@@ -111,7 +111,7 @@ async def abort_instance(request: Request) -> Response:
 
     Nothing happens if it has ended already. One that ran is stopped, not aborted.
     """
-    body, path = await read_body(request, AtBody), request.path_params
+    body, path = await read_body(request, AbortedBody), request.path_params
     await reached(request, Scheduler).abort(path["cloud"], AbortRequest(path["instance"], body.at_us))
     return Response(status_code=204)
 

@@ -15,8 +15,8 @@ from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.scheduling.scheduler import Scheduler, find_node
 from app.scheduling.slots import slots_of
-from app.scheduling.wire.observed import ResizeBody
 from app.scheduling.wire.nodes import AtQuery, FlavorBody, NodeBody, flavor_answer, node_answer
+from app.scheduling.wire.observed import ResizeBody
 from tenure_client.forms.nodes import FlavorsAnswer, NodesAnswer, RemovalAnswer, VictimAnswer
 
 

@@ -1,4 +1,4 @@
-"""Bodies and answers of what controllers observe: where on-demand instances run, what never ran, how large nodes are."""
+"""Bodies and answers of what controllers observe: where on-demand instances run, what never ran, and sizes of nodes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from app.admission.outcomes import Observed
 from app.domain.events import EvictionScheduled, InstanceEvicted, InstanceMoved, InstanceStarted, NodeResized
 from app.domain.requests import AbortRequest, ObserveRequest
 from app.domain.times import to_datetime
+from app.domain.values import Resources
 from app.platform.http.fields import AT, Body, Cores, Name, Size, Time
 from app.scheduling.wire.nodes import resources_answer
-from app.domain.values import Resources
 from tenure_client.forms.instances import ObservationAnswer
 from tenure_client.forms.nodes import VictimAnswer
 
@@ -34,11 +34,16 @@ class ObserveBody(ObservedBody):
         return ObserveRequest(self.instance_id, self.flavor, self.node, self.at_us, self.project, self.user)
 
 
-class AbortBody(Body):
+class AbortedBody(Body):
+    """When it was known that an instance never ran."""
+
+    at_us: Time | None = Field(None, description=AT)
+
+
+class AbortBody(AbortedBody):
     """An abort in a batch, which takes the role `service`."""
 
     instance_id: Name
-    at_us: Time | None = Field(None, description=AT)
 
     def request(self, _owner: str | None) -> AbortRequest:
         return AbortRequest(self.instance_id, self.at_us)

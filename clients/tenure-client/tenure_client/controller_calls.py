@@ -18,7 +18,7 @@ def move(cloud: str, instance: str, node: str, *, at: datetime | None = None) ->
     return endpoints.MOVE.call(body={"node": node, "at": at}, cloud=cloud, instance=instance)
 
 
-def observe(
+def observe_instance(
     cloud: str,
     instance: str,
     node: str,
@@ -34,12 +34,12 @@ def observe(
     nothing.
     """
     body = {"node": node, "flavor": flavor, "project": project, "user": user, "at": at}
-    return endpoints.OBSERVE.call(body=body, cloud=cloud, instance=instance)
+    return endpoints.OBSERVE_INSTANCE.call(body=body, cloud=cloud, instance=instance)
 
 
-def abort(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]:
+def abort_instance(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]:
     """Say that an instance which was accepted never ran, so it does not count as admitted."""
-    return endpoints.ABORT.call(body={"at": at}, cloud=cloud, instance=instance)
+    return endpoints.ABORT_INSTANCE.call(body={"at": at}, cloud=cloud, instance=instance)
 
 
 def resize_node(

@@ -220,10 +220,12 @@ FLAVOR_CHECKPOINT_ADVICE = Endpoint(
 MOVE = Endpoint(
     "POST", f"{_INSTANCE}/move", MoveAnswer, Chapter.INSTANCES, "Say that an instance runs on another node now"
 )
-OBSERVE = Endpoint(
+OBSERVE_INSTANCE = Endpoint(
     "POST", f"{_INSTANCE}/observe", ObservationAnswer, Chapter.INSTANCES, "Say where an on-demand instance runs"
 )
-ABORT = Endpoint("POST", f"{_INSTANCE}/abort", NOTHING, Chapter.INSTANCES, "Say that an instance never ran", 204)
+ABORT_INSTANCE = Endpoint(
+    "POST", f"{_INSTANCE}/abort", NOTHING, Chapter.INSTANCES, "Say that an instance never ran", 204
+)
 PROPOSALS = Endpoint(
     "GET", f"{_CLOUD}/proposals", ProposalsAnswer, Chapter.INSTANCES, "Ask for moves in place of evictions"
 )

@@ -295,7 +295,7 @@ class InstanceAnswer(Answer, kw_only=True):
     seq: Annotated[int, Meta(description="The seq of the decision on its start.")]
     status: InstanceStatusWord
     market: MarketWord
-    flavor: str
+    flavor: Annotated[str, Meta(description="As asked for, or as observed since.")]
     at: Annotated[Moment, Meta(description="The time of the decision on its start.")]
     lifetime_s: Annotated[Seconds | None, Meta(description="Its lifetime, as declared or as extended since.")]
     first_lifetime_s: Annotated[
@@ -307,6 +307,8 @@ class InstanceAnswer(Answer, kw_only=True):
     )
     project: Annotated[str | None, Meta(description="The project that it is for; null: not told.")] = None
     user: Annotated[str | None, Meta(description="The user who asked for it; null: not told.")] = None
+    observed: Annotated[bool, Meta(description="It was not placed: its controller saw it there.")] = False
+    aborted: Annotated[bool, Meta(description="It was accepted and never ran, so it does not count.")] = False
     node: Annotated[str | None, Meta(description="Where it runs, or ran at its end; null: it was rejected.")]
     reason: Annotated[ReasonWord | None, Meta(description="The reason of a rejection or an eviction.")]
     quote: QuoteAnswer | None
@@ -346,7 +348,7 @@ class HandoversAnswer(Answer, kw_only=True):
 
 
 class BatchResult(Answer, kw_only=True):
-    """The answer to one operation of a batch: `body` for a start, `extension`, `move`, `observation`, or else `errors`."""
+    """The answer to one operation of a batch: `body` for a start, `extension`, `move`, `observation`, or `errors`."""
 
     status: Annotated[
         int, Meta(description="201 for a start, 204 for a stop or an abort, 200 for any other, else the error's.")
