@@ -265,20 +265,11 @@ def _decide(
         return None, decide_move(cloud, step, time_of(cloud, step.at_us, server_us))
     if isinstance(step, ObserveRequest):
         return _decide_observation(batch, cloud, step, server_us)
-    known = batch.known
     if isinstance(step, Change):
-        at_us = (
-            cloud.at_us
-            if step.at_us is None and is_external(cloud)
-            else time_of_change(cloud, step.at_us, server_us, jump=step.jump)
-        )
-        events = tuple(step.decide(cloud, at_us))
-        taken = next((one.instance_id for one in _starts(events) if one.instance_id in known), None)
-        if taken is not None:
-            raise InstanceConflict(f"instance {taken!r} was requested before")
-        return Changed(events), events
+        return _decide_change(batch, cloud, step, server_us)
     if isinstance(step, AbortRequest):
         return _decide_abort(batch, cloud, step, server_us)
+    known = batch.known
     if step.instance_id in known:
         return _decide_again(cloud, step, known[step.instance_id], server_us)
     at_us = time_of(cloud, step.at_us, server_us)
@@ -293,6 +284,18 @@ def _decide(
     if step.instance_id not in cloud.running:
         raise InstanceNotFound(f"there is no instance {step.instance_id!r}")
     return Stopped(step.instance_id, changed=True), decide_stop(cloud, step.instance_id, at_us)
+
+
+def _decide_change(batch: Batch, cloud: Cloud, step: Change, server_us: int) -> tuple[Outcome, Sequence[Event]]:
+    if step.at_us is None and is_external(cloud):
+        at_us = cloud.at_us
+    else:
+        at_us = time_of_change(cloud, step.at_us, server_us, jump=step.jump)
+    events = tuple(step.decide(cloud, at_us))
+    taken = next((one.instance_id for one in _starts(events) if one.instance_id in batch.known), None)
+    if taken is not None:
+        raise InstanceConflict(f"instance {taken!r} was requested before")
+    return Changed(events), events
 
 
 def _decide_observation(

@@ -101,4 +101,6 @@ class AbortRequest:
         """Return None: any id may be named."""
 
 
-Operation = StartRequest | StopRequest | ExtendRequest | MoveRequest | ObserveRequest | AbortRequest
+Driven = StartRequest | StopRequest | ExtendRequest | MoveRequest
+"""The operations of a recorded workload when it is decided anew: what is observed there is a start or a move."""
+Operation = Driven | ObserveRequest | AbortRequest

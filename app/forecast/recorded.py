@@ -23,7 +23,7 @@ from app.engine.outlook import look_ahead
 from app.forecast.calibrated import eviction_probability, window_count
 from app.forecast.design import Spans, close_spans, drop_start, end_start, open_start
 from app.forecast.level import EndCounts, count_case, stratum_index
-from app.forecast.replayed import (
+from app.forecast.operations import (
     DRILLED,
     END,
     MOVED,

@@ -25,7 +25,7 @@ from app.domain.values import Resources
 from app.engine.cluster import UNCOUNTED, Ints
 from app.engine.compiled import compiled, inlined, inner
 from app.engine.intervals import BIN_US, INTERVAL_COUNT
-from app.forecast.replayed import END, NODE_ADDED, NODE_OPENED, NODE_RESIZED, START_ON_DEMAND, Operations
+from app.forecast.operations import END, NODE_ADDED, NODE_OPENED, NODE_RESIZED, START_ON_DEMAND, Operations
 from app.forecast.survival import Floats
 
 ROOM_COUNT = 49

@@ -18,7 +18,7 @@ from app.engine.cloud import POLICY_CODE
 from app.engine.cluster import NO_NODE, YJF, Bools, Ints, fits
 from app.engine.compiled import bare, compiled, inlined, inner
 from app.engine.eviction import clear_or_empty, plan_eviction
-from app.forecast.replayed import (
+from app.forecast.operations import (
     END,
     EXTENDED,
     MOVED,

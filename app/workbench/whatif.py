@@ -40,7 +40,7 @@ from app.domain.inputs import InputError
 from app.domain.names import flavor_name, node_name
 from app.domain.policies import GUARANTEES
 from app.domain.progress import Progress
-from app.domain.requests import ExtendRequest, MoveRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import Driven, ExtendRequest, MoveRequest, StartRequest, StopRequest
 from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, Policy, Resources
 from app.engine.cloud import Cloud
 from app.workbench.evaluate import DrivenCloud
@@ -141,10 +141,10 @@ def check_question(question: Question) -> None:
 # --- the workload ----------------------------------------------------------------------------------------------------
 
 
-def steps_of(question: Question) -> list[Operation | Event]:
+def steps_of(question: Question) -> list[Driven | Event]:
     """Yield all steps in the log's order; computed ends come before the log's events of their time."""
     changes, end_us = question.changes, question.recorded[-1].event.at_us
-    keyed: list[tuple[ComparisonKey, Operation | Event]] = []
+    keyed: list[tuple[ComparisonKey, Driven | Event]] = []
     asked: dict[str, StartRequest] = {}
     flavors = _renamed(question)
     never_ran = _never_ran(question.recorded)
@@ -235,7 +235,7 @@ class _Trial:
         """Take the next event."""
         self.recorded.append(recorded)
 
-    def step(self, step: Operation | Event) -> None:
+    def step(self, step: Driven | Event) -> None:
         match step:
             case StartRequest() | StopRequest() | ExtendRequest() | MoveRequest():
                 self._run.step(step)

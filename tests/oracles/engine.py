@@ -119,7 +119,7 @@ class NaiveCluster:
         return None
 
     def clear_or_empty(self, node: NaiveNode, demand: tuple[int, ...], now_us: int) -> list[NaiveInstance]:
-        """Whom the node must lose for a demand; all of its spot instances if that is not enough."""
+        """The instances that the node must lose for a demand; all of its spot instances if that is not enough."""
         if self.holds(node, self.on(node), demand):
             return []
         cleared = self.clear(node, demand, now_us)

@@ -207,4 +207,4 @@ def _check_may_tell(request: Request, operations: Iterable[Operation]) -> None:
 
 
 _TOLD = {MoveRequest: "a move", ObserveRequest: "an observation", AbortRequest: "an abort"}
-"""What controllers alone may tell."""
+"""The operations that controllers alone may send."""

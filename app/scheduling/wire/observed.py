@@ -16,7 +16,7 @@ from tenure_client.forms.nodes import VictimAnswer
 
 
 class ObservedBody(Body):
-    """Where an on-demand instance runs, and what it is."""
+    """The place of an on-demand instance, and its flavor."""
 
     node: Name = Field(description="Where it runs, open or drained.")
     flavor: Name = Field(description="What it is now.")
@@ -35,7 +35,7 @@ class ObserveBody(ObservedBody):
 
 
 class AbortedBody(Body):
-    """When it was known that an instance never ran."""
+    """The time from which it was known that an instance never ran."""
 
     at_us: Time | None = Field(None, description=AT)
 

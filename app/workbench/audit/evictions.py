@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import neg
 
 from app.domain.values import EvictionReason, Market, Resources
 from app.workbench.audit.books import BookSums, Entered, earning_of, hours_of, started
@@ -45,7 +46,7 @@ def _strike(world: World, row: LogRow) -> None:
     earned = earning_of(instance.in_book)
     if earned is not None:
         entered = started(start, earned)
-        less = BookSums(*(-figure for figure in entered))
+        less = BookSums._make(map(neg, entered))
         world.entered.setdefault(promised, Entered()).enter(instance.in_book.lifetime_us or 0, less)
 
 

@@ -144,7 +144,7 @@ class Move(Struct, omit_defaults=True):
 
 
 class Observe(Struct, omit_defaults=True):
-    """Where an on-demand instance runs, and what it is, in a batch. It takes the role `service`."""
+    """The place of an on-demand instance, and its flavor, in a batch. It takes the role `service`."""
 
     id: str
     node: str

@@ -247,7 +247,7 @@ class MoveAnswer(Answer, kw_only=True):
 
 
 class ObservationAnswer(Answer, kw_only=True):
-    """What became of an on-demand instance that its controller saw."""
+    """The changes that follow from an on-demand instance that its controller saw."""
 
     id: str
     changed: Annotated[bool, Meta(description="False: that was known, and nothing was to do.")]
