@@ -1,4 +1,4 @@
-"""Observations over HTTP: allowed nodes, labels, observed instances, aborts and nodes that change, and the log of all."""
+"""Observations over HTTP: allowed nodes, labels, observed instances, aborts and nodes that change, and the log."""
 
 from __future__ import annotations
 
