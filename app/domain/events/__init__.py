@@ -28,10 +28,12 @@ from app.domain.events.jobs import (
     JobEvent,
     JobOffered,
     JobRequested,
+    PeerPaused,
+    PeerResumed,
     RoomHeld,
 )
 from app.domain.events.moves import InstanceMoved
-from app.domain.events.nodes import FlavorAdded, NodeAdded, NodeDrained, NodeEvent, NodeOpened, NodeRemoved
+from app.domain.events.nodes import FlavorAdded, NodeAdded, NodeDrained, NodeEvent, NodeOpened, NodeRemoved, NodeResized
 from app.domain.events.notices import (
     EvictionConfirmed,
     EvictionOverdue,
@@ -73,7 +75,10 @@ __all__ = [
     "NodeDrained",
     "NodeOpened",
     "NodeRemoved",
+    "NodeResized",
     "Notice",
+    "PeerPaused",
+    "PeerResumed",
     "PolicyChanged",
     "PromiseEnding",
     "QuotaRemoved",
