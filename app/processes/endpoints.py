@@ -26,6 +26,7 @@ from app.processes.controller_endpoints import CONTROLLERS
 from app.processes.job_endpoints import JOBS, PEER_METRICS, PEERS
 from app.processes.node_endpoints import NODES
 from app.processes.plan_endpoints import PLANS
+from app.processes.start_endpoints import STARTED
 from app.processes.venue_endpoints import VENUES
 from app.scheduling.http import clouds, instances, owners
 from app.scheduling.wire import clouds as cloud_wire
@@ -49,7 +50,6 @@ _EXTENSION = (
     errors.LifetimeOutOfBounds,
 )
 
-_START = {"id": "i-1", "market": "on_demand", "flavor": "small"}
 _SPOT = {"id": "i-2", "market": "spot", "flavor": "small", "lifetime_s": 3600, "eviction_probability": 0.05}
 
 METRICS = (
@@ -63,30 +63,7 @@ WORKERS = (_HEALTH, METRICS[0])
 """The endpoints of a worker."""
 
 ENDPOINTS = (
-    Served(
-        endpoints.START,
-        instances.start_instance,
-        role=Role.PROJECT_MEMBER,
-        body=instance_wire.StartBody,
-        errors=(
-            *_OWN_TIME,
-            *_WRITE,
-            errors.FlavorNotFound,
-            errors.LifetimeMissing,
-            errors.LifetimeOutOfBounds,
-            errors.ProbabilityOutOfBounds,
-            errors.ProbabilityUnexpected,
-            errors.GroupOnDemand,
-            errors.TooManyClasses,
-            errors.TooManyInstances,
-            errors.TooManyEvictions,
-            errors.InstanceConflict,
-            errors.IdNotOwn,
-            errors.EpochsCrossed,
-            errors.ServiceStopping,
-        ),
-        example=_START,
-    ),
+    STARTED,
     Served(
         endpoints.STOP,
         instances.stop_instance,

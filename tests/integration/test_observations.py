@@ -109,9 +109,9 @@ def test_a_node_that_becomes_smaller_evicts_the_youngest_and_no_on_demand_instan
 
 def test_what_never_ran_does_not_count(client: httpx2.Client) -> None:
     start(client, "s6", nodes=["b", "c"])
-    before = client.get(f"{PATH}/sla").json()["counts"]
+    before = client.get(PATH).json()["counts"]
     post(client, f"{PATH}/instances/s6/abort", {}, 204)
-    after = client.get(f"{PATH}/sla").json()["counts"]
+    after = client.get(PATH).json()["counts"]
     assert (after["spot_admitted"], after["spot_requested"]) == (before["spot_admitted"] - 1, before["spot_requested"])
     post(client, f"{PATH}/instances/s6/abort", {}, 204)
     assert (shown(client, "s6")["status"], shown(client, "s6")["aborted"]) == ("stopped", True)
@@ -175,5 +175,5 @@ def test_the_log_says_it_all(client: httpx2.Client) -> None:
     found = audit([row for _, row in read_rows(file, "log")], [])
     assert found.finding is None
     assert found.totals is not None
-    assert found.totals.admitted["spot"] == client.get(f"{PATH}/sla").json()["counts"]["spot_admitted"]
+    assert found.totals.admitted["spot"] == client.get(PATH).json()["counts"]["spot_admitted"]
     assert count_log(recorded).tally is not None

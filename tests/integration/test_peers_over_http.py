@@ -73,7 +73,7 @@ def test_commands_enter_and_change_a_peer(service: Service, run: Run, tmp_path: 
     assert run("show", "told")[0] == 1
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def origin(service: Service) -> httpx2.Client:
     """A cloud that a peer offers jobs to, and the peer's own client."""
     client = service.client
@@ -109,6 +109,23 @@ def test_standing_is_told_in_both_directions(service: Service, run: Run, origin:
     assert service.client.get("/v1/peers/nobody/standing").status_code == 404
 
 
+def test_words_said_again_and_again_change_nothing(service: Service, origin: httpx2.Client) -> None:
+    """An award replayed a hundred times starts one instance, and a stranger's attempt does not exist."""
+    asked = {"cores": 1, "lifetime_s": 60, "hold_s": 30}
+    assert origin.put("/replayed/1", json=asked).json()["word"] == "held"
+    for _ in range(50):
+        assert origin.put("/replayed/1/award").json()["word"] == "running"
+        assert origin.put("/replayed/1", json=asked).json()["word"] == "running"
+    log = service.client.get("/v1/clouds/standing/events", params={"limit": 1000}).json()["events"]
+    assert [one["kind"] for one in log if one.get("job") == "replayed"] == ["room_held", "foreign_job_admitted"]
+    service.client.post("/v1/peers", json={"name": "other", "url": URL, "cloud": "c", "token": "t"}).raise_for_status()
+    token = service.client.post("/v1/tokens", json={"name": "other", "role": "peer"}).json()["token"]
+    stranger = httpx2.put(f"{origin.base_url}replayed/1/award", headers={"X-Auth-Token": token})
+    assert stranger.json()["word"] == "unknown", "an attempt of its own, that it never offered"
+    assert service.client.get("/v1/clouds/standing/instances/far.replayed.1").json()["status"] == "running"
+    assert origin.delete("/replayed/1").json()["word"] == "cancelled"
+
+
 def test_the_breaker_pauses_who_honours_no_award(service: Service) -> None:
     """Its awards are written as a worker would; the last word is the breaker's, until an operator or an hour passes."""
 
@@ -125,11 +142,26 @@ def test_the_breaker_pauses_who_honours_no_award(service: Service) -> None:
     paused = client.get("/v1/peers/idle").json()
     assert (paused["paused_by"], paused["paused_because"]) == ("breaker", "it did not honour its last 5 awards")
     assert asyncio.run(judge()) == 0, "once"
+    assert told(client)[-1] == ("peer_paused", "breaker", "it did not honour its last 5 awards")
     assert client.post("/v1/peers/idle/resume").json()["paused_by"] is None
     assert asyncio.run(judge()) == 0, "awards from now on are judged"
+    assert told(client)[-1] == ("peer_resumed", None, None)
+    client.post("/v1/peers/idle/pause").raise_for_status()
+    assert [asyncio.run(judge()) for _ in range(2)] == [0, 0]
+    assert told(client)[-1] == ("peer_paused", "operator", "an operator paused it")
+    assert len(told(client)) == 3, "once each, and in no log of a cloud that has nothing to do with the peer"
+    client.post("/v1/peers/idle/resume").raise_for_status()
     assert client.get("/v1/peers/idle/standing").json()["clouds"][0]["as_host"]["ended"] == [
         {"word": "lapsed", "count": 5}
     ]
+
+
+def told(client: httpx2.Client) -> list[tuple[str, str | None, str | None]]:
+    """Pauses, as the logs of all clouds tell them."""
+    clouds = [one["name"] for one in client.get("/v1/clouds").json()["clouds"]]
+    logs = [client.get(f"/v1/clouds/{name}/events", params={"limit": 1000}).json()["events"] for name in clouds]
+    pauses = [one for log in logs for one in log if one["kind"] in {"peer_paused", "peer_resumed"}]
+    return [(one["kind"], one.get("reason"), one.get("why")) for one in pauses]
 
 
 def write_lapsed(service: Service, cloud: str, peer: str, count: int) -> None:

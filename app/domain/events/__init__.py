@@ -28,6 +28,8 @@ from app.domain.events.jobs import (
     JobEvent,
     JobOffered,
     JobRequested,
+    PeerPaused,
+    PeerResumed,
     RoomHeld,
 )
 from app.domain.events.moves import InstanceMoved
@@ -75,6 +77,8 @@ __all__ = [
     "NodeRemoved",
     "NodeResized",
     "Notice",
+    "PeerPaused",
+    "PeerResumed",
     "PolicyChanged",
     "PromiseEnding",
     "QuotaRemoved",

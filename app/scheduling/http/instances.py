@@ -11,7 +11,16 @@ from starlette.responses import Response
 
 from app.admission.outcomes import Changed, Extended, Moved, Observed, Outcome, Started
 from app.domain.errors import TenureError
-from app.domain.requests import AbortRequest, ExtendRequest, MoveRequest, ObserveRequest, Operation, StopRequest
+from app.domain.events import InstanceRejected
+from app.domain.requests import (
+    AbortRequest,
+    ExtendRequest,
+    MoveRequest,
+    ObserveRequest,
+    Operation,
+    StartRequest,
+    StopRequest,
+)
 from app.domain.times import to_datetime
 from app.domain.values import InstanceStatus, Role
 from app.platform.http.auth import caller_of, granted_to, owner_of, project_of
@@ -21,6 +30,7 @@ from app.platform.http.page_forms import next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.platform.turns import Turns
+from app.scheduling.elsewhere import Elsewhere
 from app.scheduling.http.batches import FEW, read_batch
 from app.scheduling.log_reads import LogReads
 from app.scheduling.scheduler import Scheduler
@@ -30,7 +40,6 @@ from app.scheduling.wire.instances import (
     ExtensionBody,
     ExtensionQuery,
     InstancesQuery,
-    StartBody,
     extension_answer,
     instance_answer,
     start_answer,
@@ -38,6 +47,7 @@ from app.scheduling.wire.instances import (
 from app.scheduling.wire.moves import MovedBody, move_answer
 from app.scheduling.wire.nodes import AtQuery
 from app.scheduling.wire.observed import AbortedBody, ObservedBody, observation_answer
+from app.scheduling.wire.single import SingleStartBody
 from tenure_client.forms.instances import BatchAnswer, BatchResult, DrillAnswer, InstancesAnswer
 
 _STOPPED = BatchResult(status=204)
@@ -46,22 +56,39 @@ _STOPPED = BatchResult(status=204)
 async def start_instance(request: Request) -> Response:
     """Decide a start. A rejection is a decision too, and answered 201 like an acceptance.
 
+    A rejected spot start that other clouds may run (`federate`) is submitted as a job of the same id, for peers only.
+
     Repeating the request with the same id and body returns the same answer; the same id with another body is a
     conflict.
     """
-    body = await read_body(request, StartBody)
-    cloud, project = request.path_params["cloud"], project_of(request)
-    asked = body.request(owner_of(request))
-    if project is not None:
-        if asked.project not in (None, project):
-            raise Forbidden(f"the token is for the project {project}, and the start for another one")
-        asked = replace(asked, project=project)
+    body = await read_body(request, SingleStartBody)
+    cloud, asked = request.path_params["cloud"], _of_project(request, body)
+    elsewhere = reached(request, Elsewhere) if body.may_run_elsewhere else None
+    if elsewhere is not None:
+        await elsewhere.check(cloud)
     started = await reached(request, Scheduler).start(cloud, asked)
+    is_refused = isinstance(started.decision, InstanceRejected)
+    job = await elsewhere.ask(cloud, asked) if elsewhere is not None and is_refused else None
     location = f"/v1/clouds/{cloud}/instances/{body.instance_id}"
-    answer = start_answer(started.decision, started.seq)
-    if project is not None:
+    answer = start_answer(started.decision, started.seq, job)
+    if project_of(request) is not None:
         answer.victims = []
     return respond(answer, 201, {"Location": location})
+
+
+def _of_project(request: Request, body: SingleStartBody) -> StartRequest:
+    """Return the start; of a caller of one project it is for that one, and runs nowhere else.
+
+    Raises Forbidden if it says otherwise.
+    """
+    project, asked = project_of(request), body.request(owner_of(request))
+    if project is None:
+        return asked
+    if asked.project not in (None, project):
+        raise Forbidden(f"the token is for the project {project}, and the start for another one")
+    if body.may_run_elsewhere:
+        raise Forbidden("jobs are not of one project: this needs the role member")
+    return replace(asked, project=project)
 
 
 async def stop_instance(request: Request) -> Response:

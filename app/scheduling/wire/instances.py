@@ -187,8 +187,11 @@ class InstancesQuery(PageQuery):
     project: Name | None = Field(None, description="Only instances for this project.")
 
 
-def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
-    """Return the answer to a start. It depends only on the decision, so that a repeated request has the same answer."""
+def start_answer(decision: StartDecision, seq: int, job: str | None = None) -> StartAnswer:
+    """Return the answer to a start. It depends only on the decision, so that a repeated request has the same answer.
+
+    `job`: the one that peers are asked to run in its place.
+    """
     accepted = isinstance(decision, InstanceStarted)
     return StartAnswer(
         id=decision.instance_id,
@@ -209,6 +212,7 @@ def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
         acceptable=acceptable_answer(decision),
         wanted=wanted_answer(decision.wanted),
         limited_by=decision.limited_by if isinstance(decision, InstanceStarted) else None,
+        job=job,
     )
 
 

@@ -186,6 +186,9 @@ class StartAnswer(Answer, kw_only=True):
     limited_by: LimitWord | None = None
     count: Annotated[int, Meta(description=_COUNT)] = 1
     nodes: Annotated[list[str], Meta(description=NODES)] = field(default_factory=list)
+    job: Annotated[
+        str | None, Meta(description="The job that peers are asked to run in place of a rejected start; null: none.")
+    ] = None
 
     @property
     def accepted(self) -> bool:
