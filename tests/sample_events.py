@@ -366,5 +366,17 @@ LOG: list[Event] = [
     ForeignJobEnded(at_us=at(34), peer="a", job="far", attempt=1, word=Word.CANCELLED),
     InstanceStopped(**ending(34, "a.far.1")),
     ForeignJobEnded(at_us=at(34), peer="a", job="far", attempt=2, word=Word.REFUSED, reason="no_capacity"),
+    started(35, "of-a-project", market=OD, allowed=("n", "gone"), project="4f2c", user="9b1d"),
+    InstanceRejected(
+        **ending(35, "nowhere"),
+        market=SPOT,
+        flavor="c1",
+        reason=Rejection.NO_CAPACITY,
+        lifetime_us=DAY_US,
+        basis=Basis(slots=4),
+        allowed=("gone",),
+        project="4f2c",
+        user="9b1d",
+    ),
 ]
 """In an order that a log could have."""

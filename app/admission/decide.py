@@ -37,7 +37,7 @@ from app.domain.events import (
 )
 from app.domain.requests import StartRequest
 from app.domain.times import MAX_TIME_US
-from app.domain.values import Basis, EvictionReason, Floor, Guarantee, Market, Rejection
+from app.domain.values import Basis, EvictionReason, Floor, Guarantee, Market, NodeStatus, Rejection
 from app.engine.cloud import Cloud
 from app.engine.outlook import slots_left
 
@@ -112,9 +112,10 @@ def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequen
         raise GroupOnDemand("an on-demand start has a count of 1: only spot instances are placed in groups")
     if request.eviction_probability is not None:
         raise ProbabilityUnexpected("an on-demand start carries no eviction_probability: it is never evicted")
-    node, victims = cloud.place_on_demand(request.flavor, at_us)
+    with cloud.only_on(request.nodes):
+        node, victims = cloud.place_on_demand(request.flavor, at_us)
     if node is None:
-        return [_rejected(request, at_us, Rejection.NO_CAPACITY, None)]
+        return [_rejected(cloud, request, at_us, Rejection.NO_CAPACITY, None)]
     evictions = _evictions(cloud, victims, at_us, EvictionReason.ON_DEMAND_START)
     return [*evictions, accepted(cloud, request, at_us, (node,), None, victims)]
 
@@ -128,18 +129,20 @@ def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
         if refusal is None:
             return accepted(cloud, request, at_us, (node,), basis, victims)
     basis, refusal = _read_basis(cloud, request, at_us, quotes)
-    if basis.slots == 0 and basis.quota is None:
+    with cloud.only_on(request.nodes):
+        nodes = cloud.fitting_nodes(request.flavor, request.count)
+    if not nodes and basis.quota is None:
         refusal = Rejection.NO_CAPACITY
     if refusal is not None:
         return _refused(cloud, request, at_us, refusal, basis, quotes)
-    return accepted(cloud, request, at_us, cloud.fitting_nodes(request.flavor, request.count), basis, ())
+    return accepted(cloud, request, at_us, nodes, basis, ())
 
 
 def _refused(
     cloud: Cloud, request: StartRequest, at_us: int, refusal: Rejection, basis: Basis, quotes: Quotes | None
 ) -> InstanceRejected:
     """Return the rejection of a spot start, with the alternatives that the same state would accept."""
-    rejected = _rejected(request, at_us, refusal, basis)
+    rejected = _rejected(cloud, request, at_us, refusal, basis)
     if refusal not in BY_PROMISE or quotes is None:
         return rejected
     forecast = quotes_in_force(quotes, cloud, [request.flavor], at_us)
@@ -189,10 +192,12 @@ def _displaced(cloud: Cloud, request: StartRequest, at_us: int) -> tuple[str | N
 
     (None, ()) if it fits, or may not, or they do not make room.
     """
-    may = request.count == 1 and cloud.policy.displaces_overrunning
-    if not may or cloud.fitting_node(request.flavor) is not None:
+    if request.count > 1 or not cloud.policy.displaces_overrunning:
         return None, ()
-    node, victims = cloud.displace(request.flavor, at_us)
+    with cloud.only_on(request.nodes):
+        if cloud.fitting_node(request.flavor) is not None:
+            return None, ()
+        node, victims = cloud.displace(request.flavor, at_us)
     return (None, ()) if node is None or has_overrun(cloud, request, at_us) else (node, victims)
 
 
@@ -351,10 +356,24 @@ def accepted(
         ready_us=ready_us,
         nodes=places if len(places) > 1 else (),
         owner=request.owner,
+        allowed=_allowed(cloud, request),
+        project=request.project,
+        user=request.user,
     )
 
 
-def _rejected(request: StartRequest, at_us: int, reason: Rejection, basis: Basis | None) -> InstanceRejected:
+def _allowed(cloud: Cloud, request: StartRequest) -> tuple[str, ...]:
+    """Return the nodes that a start is restricted to; none if it may take all that are open."""
+    if not request.nodes:
+        return ()
+    others = cloud.nodes.keys() - request.nodes
+    left_out = any(cloud.nodes[name].status is NodeStatus.OPEN for name in others)
+    return request.nodes if left_out else ()
+
+
+def _rejected(
+    cloud: Cloud, request: StartRequest, at_us: int, reason: Rejection, basis: Basis | None
+) -> InstanceRejected:
     return InstanceRejected(
         at_us=at_us,
         instance_id=request.instance_id,
@@ -366,4 +385,7 @@ def _rejected(request: StartRequest, at_us: int, reason: Rejection, basis: Basis
         basis=basis,
         count=request.count,
         owner=request.owner,
+        allowed=_allowed(cloud, request),
+        project=request.project,
+        user=request.user,
     )

@@ -12,6 +12,7 @@ def is_plain_start(cloud: Cloud, start: StartRequest) -> bool:
     return (
         start.market is Market.ON_DEMAND
         and start.count == 1
+        and not start.nodes
         and start.eviction_probability is None
         and start.flavor in cloud.flavors
         and start.instance_id not in cloud.running

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 MOST_JOB_INSTANCES = 256
 """The number of instances that a job may have."""
+LONGEST_JOB_ID = 120
+"""Short enough that ids made of it, of a peer's name and of an attempt's number are ids too."""
 
 
 class Federate(StrEnum):

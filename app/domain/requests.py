@@ -10,6 +10,8 @@ from app.domain.wanted import Wanted
 
 MOST_MEMBERS = 256
 """The number of members that a group may have: one event tells the node of each."""
+MOST_ALLOWED = 1000
+"""The number of nodes that a start may be restricted to: its event names them."""
 
 
 @quick()
@@ -19,7 +21,8 @@ class StartRequest:
     `eviction_probability` is the request's own SLA; None takes the cloud's. Spot starts must declare a lifetime, or say
     with `wanted` which ones they take. `owner` is the caller, by what the names of its tokens have in common; None
     stands for admins, who may use any id. `count` is the number of members of a group, which are placed, promised and
-    evicted together; only spot starts may have more than 1.
+    evicted together; only spot starts may have more than 1. `nodes` are the only ones that it may take; none: any. They
+    are what the controller can use now, and no part of what is asked. `project` and `user` tell for whom it is.
     """
 
     instance_id: str
@@ -31,6 +34,9 @@ class StartRequest:
     owner: str | None = None
     wanted: Wanted | None = None
     count: int = 1
+    nodes: tuple[str, ...] = ()
+    project: str | None = None
+    user: str | None = None
 
 
 @quick()

@@ -46,6 +46,7 @@ _TALKS_AT_ONCE = 16
 _TURN_S = 0.5
 """The time that a turn waits for the answers of peers."""
 _OK = frozenset({200, 201})
+_TOO_MANY = 429
 _LONGEST_PAUSE_S = 30.0
 _BROKEN_AFTER = 5
 _ROUNDS = 3
@@ -72,6 +73,10 @@ class _Contact:
     def failed(self) -> None:
         self.failures += 1
         self.not_before_s = monotonic() + min(_LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
+
+    def told_to_wait(self, seconds: int) -> None:
+        """Send nothing for a while. A peer that takes no more messages for now has not failed."""
+        self.not_before_s = monotonic() + min(_LONGEST_PAUSE_S, seconds)
 
     @property
     def rests(self) -> bool:
@@ -207,6 +212,10 @@ class JobKeeper:
         url += "/award" if sent.wish is Wish.AWARD else ""
         try:
             reply = await self._asker.ask(Inquiry(peer.name, _METHODS[sent.wish], url, peer.secret, body))
+            if reply.status == _TOO_MANY and reply.retry_after_s:
+                contact.told_to_wait(reply.retry_after_s)
+                OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "later").inc()
+                return None
             heard = _heard_of(Heard(job, sent.peer, away.attempt, None), reply)
         except NoAnswer as error:
             contact.failed()

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from app.domain.errors import ClockExternal, IdNotOwn, JobConflict, JobNotFound, PeerNotFound
 from app.domain.events import Event, JobRequested
 from app.domain.jobs import Federate
+from app.domain.requests import StartRequest
 from app.domain.values import Clock
 from app.engine.cloud import Cloud, JobRecord, Jobs
 from app.federation.rules.homeside import decide_cancel, decide_job, is_same_job
@@ -46,8 +47,8 @@ class JobBoard:
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             _check_own(cloud, asked.job, asked.owner)
             earlier = cloud.jobs.by_id.get(asked.job) or past
-            if asked.federate is not Federate.NEVER and cloud.policy.clock is Clock.EXTERNAL:
-                raise ClockExternal("other clouds run no jobs of a cloud with an external clock")
+            if asked.federate is not Federate.NEVER:
+                _check_clock(cloud)
             if earlier is None:
                 return decide_job(cloud, replace(asked, at_us=now_us))
             if not is_same_job(asked if peers else replace(asked, peers=earlier.asked.peers), earlier.asked):
@@ -57,6 +58,25 @@ class JobBoard:
         starts = tuple(f"{asked.job}.{number}" for number in range(1, asked.count + 1))
         await self._scheduler.change(cloud_name, decide, at_us, () if asked.federate is Federate.ONLY else starts)
         return await self.show(cloud_name, asked.job)
+
+    async def check_away(self, cloud_name: str) -> None:
+        """Raise ClockExternal for a cloud of which other clouds run no jobs."""
+        _check_clock(await self._scheduler.state(cloud_name))
+
+    async def ask_for(self, cloud_name: str, refused: StartRequest) -> str:
+        """Submit a spot start that was rejected here as a job for peers only, and return its id, which is the same."""
+        assert refused.lifetime_us is not None
+        asked = JobRequested(
+            at_us=0,
+            job=refused.instance_id,
+            flavor=refused.flavor,
+            count=refused.count,
+            lifetime_us=refused.lifetime_us,
+            federate=Federate.ONLY,
+            eviction_probability=refused.eviction_probability,
+            owner=refused.owner,
+        )
+        return (await self.submit(cloud_name, asked, None, None)).asked.job
 
     async def _with_peers(self, asked: JobRequested, peers: Sequence[str] | None) -> JobRequested:
         known = {peer.name: peer for peer in await self._peers.all()} if asked.federate is not Federate.NEVER else {}
@@ -105,6 +125,11 @@ def _found(cloud: Cloud, name: str) -> JobRecord:
     if job is None:
         raise JobNotFound(f"there is no job {name!r}")
     return job
+
+
+def _check_clock(cloud: Cloud) -> None:
+    if cloud.policy.clock is Clock.EXTERNAL:
+        raise ClockExternal("other clouds run no jobs of a cloud with an external clock")
 
 
 def _check_own(cloud: Cloud, name: str, owner: str | None) -> None:

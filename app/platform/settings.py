@@ -116,6 +116,9 @@ class Settings(BaseSettings):
     peer_allow_private: bool = Field(default=False, description="Allow peers at private addresses, and without TLS.")
     peer_answer_s: float = Field(5.0, gt=0, le=60, description="The time for which a peer may delay its answer.")
     hold_s: float = Field(30.0, gt=0, le=120, description="The time for which peers are to hold room for an offer.")
+    peer_messages_per_s: int = Field(
+        100, ge=1, description="Offers, awards and withdrawals of one peer that a process accepts in a second."
+    )
     reclaim_margin_s: float = Field(
         60.0, ge=0, description="The time after the end of a lease from which on a job is taken back from a peer."
     )

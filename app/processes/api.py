@@ -89,5 +89,9 @@ def _install(app: Application, settings: Settings, rows: Iterable[Served]) -> No
     """Install the endpoints of this process; metrics need no token if the settings say so."""
     is_open = settings.metrics_access == "open"
     served = [replace(row, role=None) if is_open and row in METRICS else row for row in rows]
-    rates = Rates(settings.token_requests_per_s, settings.address_requests_per_min)
+    rates = Rates(
+        settings.token_requests_per_s,
+        settings.address_requests_per_min,
+        peer_messages_per_s=settings.peer_messages_per_s,
+    )
     install(app, served, rates, settings.max_body_bytes, settings.keystone_url)

@@ -23,14 +23,17 @@ from app.platform.http.page_forms import NumberedPageQuery, PageQuery
 from app.platform.http.serving import Served
 from app.processes.cluster_endpoints import CLUSTER_METRICS, CLUSTERS
 from app.processes.job_endpoints import JOBS, PEER_METRICS, PEERS
+from app.processes.node_endpoints import NODES
 from app.processes.plan_endpoints import PLANS
+from app.processes.start_endpoints import STARTED
 from app.processes.venue_endpoints import VENUES
-from app.scheduling.http import clouds, instances, nodes, owners
+from app.scheduling.http import clouds, instances, owners
 from app.scheduling.wire import clouds as cloud_wire
 from app.scheduling.wire import events as event_wire
 from app.scheduling.wire import instances as instance_wire
 from app.scheduling.wire import moves as move_wire
 from app.scheduling.wire import nodes as node_wire
+from app.scheduling.wire import operations as operation_wire
 from app.scheduling.wire import owners as owner_wire
 from app.utilisation import http as utilisation
 from app.utilisation import wire as utilisation_wire
@@ -47,7 +50,6 @@ _EXTENSION = (
     errors.LifetimeOutOfBounds,
 )
 
-_START = {"id": "i-1", "market": "on_demand", "flavor": "small"}
 _SPOT = {"id": "i-2", "market": "spot", "flavor": "small", "lifetime_s": 3600, "eviction_probability": 0.05}
 
 METRICS = (
@@ -61,30 +63,7 @@ WORKERS = (_HEALTH, METRICS[0])
 """The endpoints of a worker."""
 
 ENDPOINTS = (
-    Served(
-        endpoints.START,
-        instances.start_instance,
-        role=Role.MEMBER,
-        body=instance_wire.StartBody,
-        errors=(
-            *_OWN_TIME,
-            *_WRITE,
-            errors.FlavorNotFound,
-            errors.LifetimeMissing,
-            errors.LifetimeOutOfBounds,
-            errors.ProbabilityOutOfBounds,
-            errors.ProbabilityUnexpected,
-            errors.GroupOnDemand,
-            errors.TooManyClasses,
-            errors.TooManyInstances,
-            errors.TooManyEvictions,
-            errors.InstanceConflict,
-            errors.IdNotOwn,
-            errors.EpochsCrossed,
-            errors.ServiceStopping,
-        ),
-        example=_START,
-    ),
+    STARTED,
     Served(
         endpoints.STOP,
         instances.stop_instance,
@@ -153,7 +132,7 @@ ENDPOINTS = (
         endpoints.BATCH,
         instances.run_batch,
         role=Role.MEMBER,
-        body=instance_wire.BatchBody,
+        body=operation_wire.BatchBody,
         errors=(*_WRITE, errors.EpochsCrossed, errors.ServiceStopping),
         example={
             "operations": [{"start": _SPOT}, {"stop": {"id": "i-1"}}, {"extend": {"id": "i-2", "lifetime_s": 7200}}]
@@ -251,35 +230,7 @@ ENDPOINTS = (
         errors=(*_TIME, *_WRITE, errors.PolicyInvalid, errors.FormatNotInForce),
         example={"policy": {"eviction_probability": 0.02}},
     ),
-    Served(
-        endpoints.ADD_NODE,
-        nodes.add_node,
-        role=Role.ADMIN,
-        body=node_wire.NodeBody,
-        errors=(*_TIME, *_WRITE, errors.NodeExists, errors.TooManyNodes),
-        example={"name": "node-1", "cores": 32, "memory_mib": 131072},
-    ),
-    Served(endpoints.NODES, nodes.list_nodes, role=Role.READER, query=PageQuery, errors=(errors.MarkerInvalid,)),
-    Served(endpoints.NODE, nodes.show_node, role=Role.READER),
-    Served(
-        endpoints.REMOVE_NODE,
-        nodes.remove_node,
-        role=Role.ADMIN,
-        query=node_wire.AtQuery,
-        errors=(*_TIME, *_WRITE, errors.NodeNotEmpty, errors.TooManyEvictions),
-    ),
-    Served(endpoints.DRAIN_NODE, nodes.drain_node, role=Role.ADMIN, query=node_wire.AtQuery, errors=(*_TIME, *_WRITE)),
-    Served(endpoints.OPEN_NODE, nodes.open_node, role=Role.ADMIN, query=node_wire.AtQuery, errors=(*_TIME, *_WRITE)),
-    Served(
-        endpoints.ADD_FLAVOR,
-        nodes.add_flavor,
-        role=Role.ADMIN,
-        body=node_wire.FlavorBody,
-        errors=(*_TIME, *_WRITE, errors.FlavorExists, errors.TooManyFlavors),
-        example={"name": "small", "cores": 1, "memory_mib": 2048},
-    ),
-    Served(endpoints.FLAVORS, nodes.list_flavors, role=Role.READER, query=PageQuery, errors=(errors.MarkerInvalid,)),
-    Served(endpoints.FLAVOR, nodes.show_flavor, role=Role.READER),
+    *NODES,
     Served(endpoints.OWNERS, owners.list_owners, role=Role.READER, query=PageQuery, errors=(errors.MarkerInvalid,)),
     Served(
         endpoints.SET_QUOTA,

@@ -82,6 +82,7 @@ from app.platform.outbound.posting import Poster
 from app.platform.settings import Settings
 from app.platform.telemetry.metrics import LEFT_ALONE
 from app.scheduling.appending import Logs, States
+from app.scheduling.elsewhere import Elsewhere
 from app.scheduling.jobs import Snapshotting
 from app.scheduling.log_heads import HeadPauses, LogHeads
 from app.scheduling.log_reads import LogReads
@@ -245,14 +246,15 @@ def _venues(database: Database, clock: ServerClock) -> tuple[tuple[VenueReads, V
 
 def _federation(
     settings: Settings, stores: tuple[PeerStore, JobLog], scheduler: Scheduler, cache: TableCache, ask: Asker
-) -> tuple[JobBoard, Hosting, PeerKeeper, PeerStandings]:
+) -> tuple[JobBoard, Elsewhere, Hosting, PeerKeeper, PeerStandings]:
     """Return the use cases of jobs: of their users, of peers, and of operators."""
     seconds = settings.hold_s, settings.reclaim_margin_s, settings.peer_answer_s
     terms = AwayTerms(*(round(one * SECOND_US) for one in seconds))
     peers, past = stores
     keeper = PeerKeeper(peers, ask, allow_private=settings.peer_allow_private)
     board, standings = JobBoard(scheduler, peers, past, terms), PeerStandings(scheduler, peers)
-    return board, Hosting(scheduler, peers, cache), keeper, standings
+    elsewhere = Elsewhere(board.check_away, board.ask_for)
+    return board, elsewhere, Hosting(scheduler, peers, cache), keeper, standings
 
 
 def _stream_limits(settings: Settings) -> StreamLimits:

@@ -94,6 +94,10 @@ def _write_nodes(cells: Cells, nodes: tuple[str, ...]) -> None:
         cells["members"], cells["nodes"] = len(nodes), " ".join(nodes)
 
 
+def _write_allowed(cells: Cells, nodes: tuple[str, ...]) -> None:
+    cells["allowed"] = " ".join(nodes) or None
+
+
 def _write_moves(cells: Cells, moves: tuple[ProposedMove, ...]) -> None:
     cells["moves"] = " ".join(f"{one.instance_id}:{one.node}:{one.to}" for one in moves) or None
 
@@ -122,6 +126,7 @@ COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
     "is_last": _write_last,
     "peers": _write_peers,
     "nodes": _write_nodes,
+    "allowed": _write_allowed,
     "count": _write_count,
     "moves": _write_moves,
 }

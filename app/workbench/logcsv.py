@@ -43,91 +43,7 @@ from app.workbench.csvfigures import (
     read_wanted,
 )
 from app.workbench.logcells import COMPOSED, NO_STRATA, Cells
-
-PROMISED_COLUMNS = (
-    "seq",
-    "at_s",
-    "kind",
-    "instance_id",
-    "market",
-    "cores",
-    "lifetime_s",
-    "node",
-    "reason",
-    "cause_seq",
-    "epoch",
-    "slots",
-    "probability",
-    "quoted_lifetime_s",
-)
-COLUMNS = (
-    *PROMISED_COLUMNS,
-    "flavor",
-    "memory_mib",
-    "disk_gib",
-    "estimated_probability",
-    "eviction_policy",
-    "guarantee",
-    "risk",
-    "charge",
-    "committed",
-    "class_evicted",
-    "earned",
-    "affordable_lifetime_s",
-    "probability_bound",
-    "deadline_s",
-    "ready_s",
-    "grace_s",
-    "threshold",
-    "placement",
-    "strata_s",
-    "stratum_from_s",
-    "stratum_below_s",
-    "risky",
-    "admitted_by",
-    "former_lifetime_s",
-    "total_risk",
-    "forecast",
-    "wanted_lifetime_s",
-    "min_lifetime_s",
-    "limited_by",
-    "automatic",
-    "members",
-    "nodes",
-    "windows",
-    "min_windows",
-    "enough_s",
-    "owner",
-    "owner_cores",
-    "owner_share",
-    "overrunning_cores",
-    "displaces_overrunning",
-    "overrun_share",
-    "quota",
-    "quota_used",
-    "quota_asked",
-    "quota_allowed",
-    "acceptable_lifetime_s",
-    "acceptable_probability",
-    "former_node",
-    "budget",
-    "core_hours",
-    "mean_core_hours",
-    "evicted_core_hours",
-    "risky_core_hours",
-    "moves",
-    "gives_back",
-    "job",
-    "peer",
-    "attempt",
-    "end",
-    "last",
-    "reclaim_s",
-    "until_s",
-    "ends_s",
-    "federate",
-    "peers",
-)
+from app.workbench.logcolumns import COLUMNS, PROMISED_COLUMNS
 
 T = TypeVar("T")
 
@@ -197,6 +113,9 @@ class LogRow(NamedTuple):
     ends_us: int | None = None
     federate: str | None = None
     peers: str | None = None
+    allowed: tuple[str, ...] | None = None
+    project: str | None = None
+    user: str | None = None
 
     @property
     def machine_count(self) -> int:
@@ -379,8 +298,8 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
         return "strata_us", _read_strata
     if column == "budget":
         return "unit", str
-    if column == "nodes":
-        return "nodes", lambda text: tuple(text.split())
+    if column in {"nodes", "allowed"}:
+        return column, lambda text: tuple(text.split())
     if column.endswith("_s"):
         return column.removesuffix("_s") + "_us", parse_seconds
     return column, _NUMBERS.get(column, str)

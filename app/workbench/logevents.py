@@ -196,6 +196,7 @@ _READ: dict[str, Reader] = {
     "is_automatic": lambda row, _: row.automatic is not None,
     "afterwards": lambda *_: AfterPromise.DISPLACED_FIRST,
     "nodes": lambda row, _: row.nodes or (),
+    "allowed": lambda row, _: row.allowed or (),
     "count": lambda row, _: row.machine_count,
     "moves": lambda row, _: row.moves or (),
     "is_last": lambda row, _: row.last is not None,

@@ -158,6 +158,26 @@ def test_killed_services_lose_no_job_and_run_none_twice(clouds: tuple[Cloud, Clo
         audited(cloud.process, cloud.name, tmp_path / f"{cloud.name}.csv")
 
 
+def test_what_a_dead_host_was_awarded_is_taken_back_when_its_lease_is_over(clouds: tuple[Cloud, Cloud]) -> None:
+    """Not earlier: nobody but the host could say that it does not run. And an origin that was dead hears what ended."""
+    home, host = clouds
+    home.submit("left", lifetime_s=60)
+    until(lambda: host.client.get("/v1/clouds/b/instances/a.left.1").status_code == 200)
+    home.process.kill()
+    assert host.client.delete("/v1/clouds/b/instances/a.left.1").status_code == 204
+    home.process.start()
+    until(lambda: home.job("left")["end"] == "completed")
+    home.submit("orphan", lifetime_s=3)
+    until(lambda: host.client.get("/v1/clouds/b/instances/a.orphan.1").status_code == 200)
+    host.process.kill()
+    until(lambda: len(home.get("/jobs/orphan/attempts")["attempts"]) > 1)
+    first, second = home.get("/jobs/orphan/attempts")["attempts"][:2]
+    assert first["outcome"] == "reclaimed"
+    assert 0 <= moment(first, "ended_at") - moment(first, "reclaim_at") <= 10
+    assert 0 <= moment(second, "offered_at") - moment(first, "ended_at") <= 1
+    host.process.start()
+
+
 def finish(host: Cloud, finished: set[str], random: Random) -> None:
     """Be the host's controller: end some of what runs."""
     running = host.get("/instances?status=running&limit=1000")["instances"]

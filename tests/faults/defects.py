@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.domain.events import Recorded
+from app.domain.times import SECOND_US
+from app.engine.jobs.attempts import LeaseTerms
+from app.engine.jobs.hostside import HostSide
 from app.scheduling.appending import Appender
 from app.scheduling.store.log import EventMark, LogAccess
 
@@ -27,4 +30,14 @@ def _stale_batches() -> None:
     Appender._append = append_without_a_look  # type: ignore[method-assign]
 
 
-DEFECTS = {"stale_batches": _stale_batches}
+def _early_reclaims() -> None:
+    """An origin takes a job back a second after its award, whatever its lease: it then runs at two clouds."""
+    LeaseTerms.reclaim_us = lambda self, answered_at_us: answered_at_us + SECOND_US  # type: ignore[method-assign]
+
+
+def _endless_room() -> None:
+    """A host lets neither held room nor a job go when its time is over."""
+    HostSide.decide_time = lambda self, now_us: []  # type: ignore[method-assign]
+
+
+DEFECTS = {"stale_batches": _stale_batches, "early_reclaims": _early_reclaims, "endless_room": _endless_room}

@@ -56,7 +56,7 @@ class Inflicter:
         elif fault.kind == "step_clock":
             write_offset(process.clock, int(_STEPS_S[int(fault.detail * len(_STEPS_S))] * 1_000_000))
         else:
-            self._stage.proxy.obey(fault.target, **_RULES[fault.kind](fault.detail))
+            self._stage.proxy.obey(fault.target, **RULES[fault.kind](fault.detail))
 
     def _heal(self, fault: Fault) -> None:
         """A process that was killed is given time to start: the next fault would only fall on the same wound."""
@@ -69,7 +69,7 @@ class Inflicter:
             self._stage.proxy.obey(fault.target, "pass")
 
 
-_RULES: dict[str, Callable[[float], dict[str, object]]] = {
+RULES: dict[str, Callable[[float], dict[str, object]]] = {
     "cut": lambda _: {"rule": "cut"},
     "refuse": lambda _: {"rule": "refuse"},
     "delay": lambda detail: {"rule": "delay", "delay_s": 0.02 + 0.3 * detail},

@@ -1,4 +1,6 @@
-"""A TCP proxy before PostgreSQL, with a port for each process of the service, so that a fault can fall on one of them.
+"""A TCP proxy before a server, with a port for each of its callers, so that a fault can fall on one of them.
+
+The server is PostgreSQL, and its callers are the processes of the service; or it is a service, and they are its peers.
 
 It is a process of its own: `python -m faults.proxy PORT LINK...`. It says its ports in one line of JSON, then takes one
 command a line on standard input (`{"link": ..., "rule": ..., ...}`), answers each with `ok`, and ends when its input

@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import httpx2
 from surroundings import clean_environment, free_port, own_database, undisturbed
@@ -25,8 +26,8 @@ _START_S = 180.0
 class Proxy:
     """The proxy's process; see `faults.proxy`."""
 
-    def __init__(self, database_port: int, log: Path) -> None:
-        command = [sys.executable, "-m", "faults.proxy", str(database_port), *PROCESSES]
+    def __init__(self, far_port: int, log: Path, links: Sequence[str] = PROCESSES) -> None:
+        command = [sys.executable, "-m", "faults.proxy", str(far_port), *links]
         with log.open("w") as errors:
             self._process = subprocess.Popen(
                 command,
@@ -43,7 +44,7 @@ class Proxy:
         self.ports: Mapping[str, int] = json.loads(self._out.readline())
 
     def obey(self, link: str, rule: str, **how: object) -> None:
-        """Put a rule in force on a process's link; returns when it is."""
+        """Put a rule in force on a link; returns when it is."""
         self._in.write(json.dumps({"link": link, "rule": rule, **how}) + "\n")
         self._in.flush()
         assert self._out.readline() == "ok\n", "the proxy is gone"
@@ -58,13 +59,20 @@ class Proxy:
 class TenureProcess:
     """One `tenure serve` or `tenure worker`, in a process group of its own."""
 
-    def __init__(self, name: str, directory: Path, database_port: int, defect: str | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        database_port: int,
+        defect: str | None,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.name = name
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.clock = directory / f"{name}.clock"
         write_offset(self.clock, 0)
-        self._log = directory / f"{name}.log"
+        self.log = directory / f"{name}.log"
         self._popen: subprocess.Popen[bytes] | None = None
         self._environment = clean_environment() | {
             "FAULTS_CLOCK": str(self.clock),
@@ -74,21 +82,22 @@ class TenureProcess:
             "TENURE_LOG_REQUESTS": "false",
             "TENURE_STREAM_HEARTBEAT_S": "2",
             "TENURE_FORECAST_THREADS": "1",
+            **settings,
         }
         if defect:
             self._environment["FAULTS_DEFECT"] = defect
 
     def start(self) -> None:
         command = [sys.executable, "-m", "faults.process", "worker" if self.name == WORKER else "serve"]
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             self._popen = subprocess.Popen(
-                command, env=self._environment, cwd=self._log.parent, stdout=log, stderr=log, process_group=0
+                command, env=self._environment, cwd=self.log.parent, stdout=log, stderr=log, process_group=0
             )
 
     def is_up(self) -> bool:
         """Return True if the process answers; a worker answers nothing, so it is up while it runs."""
         assert self._popen is not None
-        assert self._popen.poll() is None, f"{self.name} ended by itself: see {self._log}"
+        assert self._popen.poll() is None, f"{self.name} ended by itself: see {self.log}"
         if self.name == WORKER:
             return True
         with suppress(httpx2.HTTPError):

@@ -142,6 +142,20 @@ class TestRates:
         taken, _ = until_refused(lambda: rates.count_token(1, 50))
         assert taken == 1
 
+    def test_messages_of_a_peer_are_refused_before_they_are_read(self, database_url: str) -> None:
+        with running_service(database_url, peer_messages_per_s=3) as service:
+            tokens = [
+                service.client.post("/v1/tokens", json={"name": name, "role": "peer"}).json()["token"]
+                for name in ("far.1", "far.2", "near")
+            ]
+            time.sleep(1.1)
+            asked = [
+                httpx2.put(f"{service.url}/v1/clouds/c/offers/j/1", headers={"X-Auth-Token": token}, content=b"{")
+                for token in [*tokens[:2] * 2, tokens[2]]
+            ]
+            assert [one.status_code for one in asked] == [415, 415, 415, 429, 415]
+            assert int(asked[3].headers["Retry-After"]) >= 1
+
     def test_addresses_are_counted_apart_and_networks_of_ipv6_together(self) -> None:
         rates = Rates(1, 2)
 

@@ -146,3 +146,40 @@ def test_the_log_says_it_all(client: httpx2.Client) -> None:
     dense = [row._replace(seq=seq) for seq, row in enumerate(without, 1)]
     found = audit(dense, []).finding
     assert found is not None
+
+
+def test_a_rejected_spot_start_becomes_a_job_for_peers(service: Service, client: httpx2.Client) -> None:
+    """Of the same id; and whoever repeats the start, as after a lost answer, finds the same job."""
+    start = {"market": "spot", "flavor": "c1", "lifetime_s": HOUR, "count": 40, "federate": "allowed"}
+    kept = post(client, f"{PATH}/instances", start | {"id": "fits", "count": 1})
+    assert (kept["status"], kept["job"]) == ("accepted", None)
+    first = post(client, f"{PATH}/instances", start | {"id": "great"})
+    assert (first["status"], first["job"]) == ("rejected", "great")
+    shown = client.get(f"{PATH}/jobs/great").json()
+    assert (shown["federate"], shown["count"], shown["reason"]) == ("only", 40, "no_peers")
+    last = events(client)[-1]["seq"]
+    assert post(client, f"{PATH}/instances", start | {"id": "great"}) == first
+    assert events(client)[-1]["seq"] == last
+    with TenureClient(service.url, TOKEN) as tenure:
+        told = tenure.start("jobs", "wide-spot", "spot", "c1", lifetime_s=HOUR, count=40, federate="allowed")
+    assert told.job == "wide-spot"
+    unbounded = {"market": "spot", "flavor": "c1", "lifetime": "longest", "federate": "allowed", "id": "endless"}
+    for body in (unbounded, start | {"id": "x" * 121}, start | {"id": "od", "market": "on_demand"}):
+        post(client, f"{PATH}/instances", body, 400)
+    batch = {"operations": [{"start": start | {"id": "in-batch"}}]}
+    assert client.post(f"{PATH}/batch", json=batch).json()["errors"][0]["code"] == "preemptible.field.unknown"
+
+
+def test_a_start_on_an_external_clock_asks_no_peers(client: httpx2.Client) -> None:
+    post(client, "/v1/clouds", {"name": "driven", "policy": {"clock": "external"}})
+    start = {
+        "id": "s",
+        "market": "spot",
+        "flavor": "c1",
+        "lifetime_s": HOUR,
+        "at": "1970-01-01T00:00:05Z",
+        "federate": "allowed",
+    }
+    refused = post(client, "/v1/clouds/driven/instances", start, 400)
+    assert refused["errors"][0]["code"] == "preemptible.job.clock_external"
+    assert len(client.get("/v1/clouds/driven/events").json()["events"]) == 1

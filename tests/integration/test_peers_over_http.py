@@ -73,7 +73,7 @@ def test_commands_enter_and_change_a_peer(service: Service, run: Run, tmp_path: 
     assert run("show", "told")[0] == 1
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def origin(service: Service) -> httpx2.Client:
     """A cloud that a peer offers jobs to, and the peer's own client."""
     client = service.client
@@ -107,6 +107,23 @@ def test_standing_is_told_in_both_directions(service: Service, run: Run, origin:
     assert 'tenure_peer_quota_used_ratio{cloud="standing",peer="far",what="cores"} 0.5' in text
     assert 'tenure_peer_paused{by="operator",peer="far"} 0.0' in text
     assert service.client.get("/v1/peers/nobody/standing").status_code == 404
+
+
+def test_words_said_again_and_again_change_nothing(service: Service, origin: httpx2.Client) -> None:
+    """An award replayed a hundred times starts one instance, and a stranger's attempt does not exist."""
+    asked = {"cores": 1, "lifetime_s": 60, "hold_s": 30}
+    assert origin.put("/replayed/1", json=asked).json()["word"] == "held"
+    for _ in range(50):
+        assert origin.put("/replayed/1/award").json()["word"] == "running"
+        assert origin.put("/replayed/1", json=asked).json()["word"] == "running"
+    log = service.client.get("/v1/clouds/standing/events", params={"limit": 1000}).json()["events"]
+    assert [one["kind"] for one in log if one.get("job") == "replayed"] == ["room_held", "foreign_job_admitted"]
+    service.client.post("/v1/peers", json={"name": "other", "url": URL, "cloud": "c", "token": "t"}).raise_for_status()
+    token = service.client.post("/v1/tokens", json={"name": "other", "role": "peer"}).json()["token"]
+    stranger = httpx2.put(f"{origin.base_url}replayed/1/award", headers={"X-Auth-Token": token})
+    assert stranger.json()["word"] == "unknown", "an attempt of its own, that it never offered"
+    assert service.client.get("/v1/clouds/standing/instances/far.replayed.1").json()["status"] == "running"
+    assert origin.delete("/replayed/1").json()["word"] == "cancelled"
 
 
 def test_the_breaker_pauses_who_honours_no_award(service: Service) -> None:

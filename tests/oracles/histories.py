@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from app.admission.decide import (
@@ -40,6 +40,8 @@ class RandomCloud:
     flavors: int = 0
     groups: bool = True
     """Let some spot starts be groups."""
+    told: bool = False
+    """Let a controller say which nodes it can use."""
 
     def open(self) -> None:
         self.now_us = self.random.choice([0, 1000])
@@ -104,7 +106,14 @@ class RandomCloud:
         is_group = self.groups and market is Market.SPOT and self.random.random() < 0.3
         count = self.random.choice([2, 2, 3, 5]) if is_group else 1
         request = StartRequest(f"i{self.started}", market, flavor, lifetime_us, owner=owner, count=count)
+        if self.told and self.random.random() < 0.5:
+            request = replace(request, nodes=self.some_nodes(), project="p", user="u")
         self.apply(list(decide_start(self.cloud, request, self.now_us, None)))
+
+    def some_nodes(self) -> tuple[str, ...]:
+        """Nodes that a controller can use, in any order; one of them may be unknown."""
+        known = [*self.cloud.nodes, "unknown"]
+        return tuple(self.random.sample(known, self.random.randint(1, len(known))))
 
     def stop(self) -> None:
         if self.cloud.running:

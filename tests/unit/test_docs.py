@@ -25,7 +25,7 @@ from app.platform.settings import Settings
 from app.platform.telemetry import metrics
 from app.processes import run as service
 from app.processes.endpoints import ENDPOINTS
-from app.workbench.logcsv import COLUMNS
+from app.workbench.logcolumns import COLUMNS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy/README.md"]

@@ -130,6 +130,8 @@ def test_what_was_there_from_the_first_is_written_as_ever() -> None:
     assert newest.pop("nodes") == []
     assert newest["basis"].pop("quota") is None
     assert newest.pop("owner") is None
+    assert newest.pop("allowed") == []
+    assert [newest.pop(name) for name in ("project", "user")] == [None] * 2
     assert json.loads(encode(started, 1)) == newest
 
 

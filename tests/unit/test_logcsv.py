@@ -25,7 +25,8 @@ from app.domain.events import (
 )
 from app.domain.inputs import InputError
 from app.domain.values import Basis, EvictionPolicy, EvictionReason, Market, Policy, Rejection, Resources
-from app.workbench.logcsv import COLUMNS, LogWriter, read_log
+from app.workbench.logcolumns import COLUMNS
+from app.workbench.logcsv import LogWriter, read_log
 
 BASIS = Basis(7, 3, 0.05, 1_500_000, 0.0125)
 EVENTS: list[Event] = [

@@ -109,7 +109,8 @@ class Recorded:
 def answers_request(decision: StartDecision, request: StartRequest, *, external: bool) -> bool:
     """Return True if this decision was taken on this very request: same id and same body.
 
-    The time counts as part of the body only if the request brings it (external clock).
+    The time counts as part of the body only if the request brings it (external clock). The nodes that it may take do
+    not: a controller that repeats a start may be able to use others by then.
     """
     return (
         decision.instance_id == request.instance_id
@@ -119,5 +120,6 @@ def answers_request(decision: StartDecision, request: StartRequest, *, external:
         and decision.wanted == request.wanted
         and (decision.lifetime_us == request.lifetime_us or request.wanted is not None)
         and decision.probability == request.eviction_probability
+        and (decision.project, decision.user) == (request.project, request.user)
         and (not external or decision.at_us == request.at_us)
     )

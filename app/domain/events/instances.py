@@ -14,6 +14,9 @@ from app.domain.values import Acceptable, Basis, EvictionReason, Market, Rejecti
 from app.domain.wanted import Wanted
 
 _WANTED = {"since": 5, "description": "Of a start that takes what it can be promised."}
+_ALLOWED = {"since": 7, "description": "The nodes that it was allowed to take; empty: all open ones."}
+_PROJECT = {"since": 7, "description": "The project that it is for; null: not told."}
+_USER = {"since": 7, "description": "The user of that project who asked for it; null: not told."}
 
 
 @event("instance_started", subject="instance_id", group=Group.START, outcome="accepted")
@@ -26,6 +29,8 @@ class InstanceStarted:
     `deadline_us` is the victims' deadline under a grace period, else None. `ready_us` is the time when the instance's
     room is free; None: at once. With `wanted`, `lifetime_us` is the longest lifetime that could be promised, and
     `limited_by` is the reason why it is not longer; None: it is all that is wanted, or as far ahead as is promised.
+    `allowed` are the nodes that its controller could use, if they left out an open one; else it is empty. `project` and
+    `user` are labels: they tell for whom it runs, and decide nothing.
     """
 
     at_us: int
@@ -45,6 +50,9 @@ class InstanceStarted:
     )
     nodes: tuple[str, ...] = field(default=(), metadata={"since": 5})
     owner: str | None = field(default=None, metadata={"since": 5})
+    allowed: tuple[str, ...] = field(default=(), metadata=_ALLOWED)
+    project: str | None = field(default=None, metadata=_PROJECT)
+    user: str | None = field(default=None, metadata=_USER)
 
     @property
     def count(self) -> int:
@@ -77,6 +85,9 @@ class InstanceRejected:
     owner: str | None = field(default=None, metadata={"since": 5})
     count: int = field(default=1, metadata={"since": 5})
     acceptable: Acceptable | None = field(default=None, metadata={"since": 5, "only_tells": True})
+    allowed: tuple[str, ...] = field(default=(), metadata=_ALLOWED)
+    project: str | None = field(default=None, metadata=_PROJECT)
+    user: str | None = field(default=None, metadata=_USER)
 
 
 @event("instance_stopped", subject="instance_id", group=Group.END, outcome="stopped")

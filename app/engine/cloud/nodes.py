@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from operator import add, sub
 from typing import Any
@@ -77,6 +78,21 @@ class Nodes:
                 if node.status is NodeStatus.OPEN:
                     self._open_capacity = plus(self._open_capacity, [size or UNCOUNTED for size in node.capacity])
         return self._open_capacity
+
+    @contextmanager
+    def only(self, names: Sequence[str]) -> Iterator[None]:
+        """Let only these nodes take placements within the block, of those that do; without names it may be any."""
+        if not names:
+            yield
+            return
+        is_open = self._room.cluster.is_open
+        before, places = is_open.copy(), [self.by_name[name].index for name in names if name in self.by_name]
+        is_open[:] = False
+        is_open[places] = before[places]
+        try:
+            yield
+        finally:
+            is_open[:] = before
 
     def _add(self, name: str, capacity: Resources) -> Undo:
         self._room.add_place([size or UNCOUNTED for size in capacity])

@@ -114,6 +114,7 @@ class Cloud:
         self.overrunning_now, self.proposals_now = owners.overrunning_now, moves.proposals_now
         self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
         self.fits_on, self.nodes_in_order, self.free = moves.fits_on, self._nodes.in_order, self._nodes.free
+        self.only_on = self._nodes.only
         self.running_counts, self.known_handovers = self._instances.counts, self._handovers.by_deadline
 
     # --- reading -----------------------------------------------------------------------------------------------------

@@ -32,12 +32,19 @@ def asked_text(decision: StartDecision, size: str) -> str:
 
 def no_capacity_text(decision: InstanceRejected, *, displaces: bool) -> str:
     """Say why there was no room for a start."""
+    of_allowed = f" of the {len(decision.allowed)} that its controller allowed" if decision.allowed else ""
     if decision.market is Market.ON_DEMAND:
-        return "Rejected: no open node would have had room for it, even with all of its spot instances evicted."
+        return (
+            f"Rejected: no open node{of_allowed} would have had room for it, even with all of its spot instances "
+            "evicted."
+        )
     if decision.count > 1:
-        return f"Rejected: the open nodes did not have room for all {decision.count}, and a spot start evicts nobody."
+        return (
+            f"Rejected: the open nodes{of_allowed} did not have room for all {decision.count}, and a spot start evicts "
+            "nobody."
+        )
     but = " but those who overrun" if displaces else ""
-    return f"Rejected: no open node had room for it, and a spot start evicts nobody{but}."
+    return f"Rejected: no open node{of_allowed} had room for it, and a spot start evicts nobody{but}."
 
 
 def slots_text(basis: Basis, count: int) -> str:

@@ -109,7 +109,8 @@ def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator
 def _cost(decision: InstanceStarted) -> Iterator[str]:
     if decision.victims:
         who = _number(len(decision.victims))
-        yield f"No open node had room for it, so {who} had to go: {_names(decision.victims)}."
+        node = "No open node that its controller allowed" if decision.allowed else "No open node"
+        yield f"{node} had room for it, so {who} had to go: {_names(decision.victims)}."
 
 
 def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator[str]:

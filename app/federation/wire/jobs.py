@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from app.domain.events import JobRequested
-from app.domain.jobs import MOST_JOB_INSTANCES, AwayEnd, Federate, OnPreempted
+from app.domain.jobs import LONGEST_JOB_ID, MOST_JOB_INSTANCES, AwayEnd, Federate, OnPreempted
 from app.domain.times import seconds, to_datetime
 from app.engine.cloud import JobRecord, Try
 from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Time
@@ -15,9 +15,7 @@ from tenure_client.forms.answer import Link
 from tenure_client.forms.jobs import AttemptAnswer, JobAnswer
 
 MOST_PEERS = 64
-_LONGEST_ID = 120
-JobName = Annotated[Name, Field(max_length=_LONGEST_ID)]
-"""Short enough that ids made of it, of a peer's name and of an attempt's number are ids too."""
+JobName = Annotated[Name, Field(max_length=LONGEST_JOB_ID)]
 
 
 class JobBody(Body):

@@ -24,7 +24,7 @@ from starlette.types import Scope
 from app.domain.errors import CloudNotFound, IdentityUnavailable, LogUnavailable
 from app.domain.values import Caller, Role
 from app.platform.http.errors import Forbidden, ScopeInsufficient, Unauthenticated
-from app.platform.http.rates import COSTS, Rates
+from app.platform.http.rates import COSTS, PEER_MESSAGES, Rates
 
 CACHED_S = 2.0
 """The time for which a process may still accept a revoked token, counted from when it asked the database."""
@@ -208,7 +208,10 @@ async def identify(request: Request, token: bytes) -> Caller:
         rates.count_address(request.scope)
         raise
     state = request.scope["state"]
-    rates.count_token(caller.id, COSTS.get(state.get("operation"), 1))
+    operation = state.get("operation")
+    rates.count_token(caller.id, COSTS.get(operation, 1))
+    if operation in PEER_MESSAGES:
+        rates.count_peer(caller.name.partition(".")[0])
     if state.get("caller") is None:
         request.app.state.addresses.know((request.scope["client"] or (None,))[0])
     state["caller"] = caller

@@ -14,10 +14,15 @@ from starlette.requests import Request
 
 from app.platform.asked import reading
 from app.platform.http.errors import RateExceeded
-from app.platform.http.rates import COSTS
+from app.platform.http.rates import COSTS, PEER_MESSAGES
 
-READS = COSTS.keys() - {"request_table", "test_webhook", "check_readiness", "report_cluster_events"}
-"""Operations that read much; of the others that cost more, one waits, one is done elsewhere, and one is shared."""
+_NO_READS = {"request_table", "test_webhook", "check_readiness", "report_cluster_events"} | PEER_MESSAGES
+READS = COSTS.keys() - _NO_READS
+"""Operations that read much.
+
+Of the others that cost more, one waits, one is done elsewhere, one is shared, and those of peers stand in the line of
+their cloud and have a rate of their own.
+"""
 GREAT_BODIES = {"run_batch", "report_cluster_events"}
 """Operations whose bodies may be large."""
 _GREAT = 1 << 14

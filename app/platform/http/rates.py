@@ -1,4 +1,4 @@
-"""Rate limits: for requests of a token, and for requests of an address without a valid token.
+"""Rate limits: for requests of a token, for messages of a peer, for requests of an address without a valid token.
 
 They are counted in this process, by the library `limits` on a clock that is never set. A token's requests are reserved
 in portions of a hundredth of the limit: asking the library for each would cost a start or stop some three per cent
@@ -88,15 +88,23 @@ COSTS = {
 
 All others count as one; a test lists them, so that every new operation is thought of.
 """
+PEER_MESSAGES = frozenset({"offer_job", "award_job", "withdraw_offer"})
+"""The operations by which a peer has something decided and written down."""
 
 
 class Rates:
     """The counters of one process."""
 
     def __init__(
-        self, token_requests_per_s: int, address_requests_per_min: int, ticks_s: Callable[[], float] = monotonic
+        self,
+        token_requests_per_s: int,
+        address_requests_per_min: int,
+        ticks_s: Callable[[], float] = monotonic,
+        *,
+        peer_messages_per_s: int = 100,
     ) -> None:
         self._of_token = RateLimitItemPerSecond(token_requests_per_s)
+        self._of_peer = RateLimitItemPerSecond(peer_messages_per_s)
         self._of_address = RateLimitItemPerMinute(address_requests_per_min)
         self._part = max(1, token_requests_per_s // _PARTS)
         self._left: dict[int, int] = {}
@@ -118,6 +126,11 @@ class Rates:
                 raise self._exceeded(self._of_token, str(token_id), "the token sends more requests than it may")
             left += part
         self._left[token_id] = left - cost
+
+    def count_peer(self, name: str) -> None:
+        """Count a message of a peer, which may have several tokens. Raise RateExceeded beyond those of this second."""
+        if not self._limiter.hit(self._of_peer, name):
+            raise self._exceeded(self._of_peer, name, "the peer sends more messages than it may")
 
     def count_probe(self, scope: Scope) -> None:
         """Count a request for the service's health. It has a limit of its own, which wrong tokens cannot use up."""

@@ -28,6 +28,7 @@ _READ = 16 * 1024
 _EVENTS_MAX = 4096
 _CLOSING_S = 1.0
 _RESOLVERS = 16
+_LONGEST_NUMBER = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,14 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The status and the JSON object of an answer; it is empty where there is none."""
+    """The status and the JSON object of an answer; it is empty where there is none.
+
+    `retry_after_s`: when to ask again, if it says so in whole seconds.
+    """
 
     status: int
     body: Mapping[str, Any]
+    retry_after_s: int | None = None
 
 
 class Asker:
@@ -93,11 +98,11 @@ class Asker:
             "connection": "close",
         }
         head = h11.Request(method=inquiry.method, target=target.path, headers=[*headers.items()])
-        status, found = await _exchange(place, head, body, self._most_bytes)
-        return Reply(status, _object(found))
+        told, found = await _exchange(place, head, body, self._most_bytes)
+        return Reply(told.status_code, _object(found), _retry_after_s(told))
 
 
-async def _exchange(place: Destination, head: h11.Request, body: bytes, most: int) -> tuple[int, bytes]:
+async def _exchange(place: Destination, head: h11.Request, body: bytes, most: int) -> tuple[h11.Response, bytes]:
     reader, writer = await asyncio.open_connection(
         place.address, place.port, ssl=place.tls, server_hostname=None if place.tls is None else place.name
     )
@@ -114,8 +119,8 @@ async def _exchange(place: Destination, head: h11.Request, body: bytes, most: in
                 await writer.wait_closed()
 
 
-async def _answer(reader: asyncio.StreamReader, connection: h11.Connection, most: int) -> tuple[int, bytes]:
-    status, found, taken = 0, bytearray(), 0
+async def _answer(reader: asyncio.StreamReader, connection: h11.Connection, most: int) -> tuple[h11.Response, bytes]:
+    told, found, taken = h11.Response(status_code=500, headers=[]), bytearray(), 0
     for _ in range(_EVENTS_MAX):
         event = connection.next_event()
         if event is h11.NEED_DATA:
@@ -123,16 +128,21 @@ async def _answer(reader: asyncio.StreamReader, connection: h11.Connection, most
             taken += len(data)
             connection.receive_data(data)
         elif isinstance(event, h11.Response):
-            status = event.status_code
+            told = event
         elif isinstance(event, h11.Data):
             found += event.data
         elif isinstance(event, h11.EndOfMessage):
-            return status, bytes(found)
+            return told, bytes(found)
         elif not isinstance(event, h11.InformationalResponse):
             raise NoAnswer("the connection ended without an answer")
         if taken > most:
             raise NoAnswer(f"the answer has more than {most} bytes")
     raise NoAnswer("the answer comes in too many pieces")
+
+
+def _retry_after_s(told: h11.Response) -> int | None:
+    value = next((value for name, value in told.headers if name == b"retry-after"), b"")
+    return int(value) if value.isdigit() and len(value) <= _LONGEST_NUMBER else None
 
 
 def _object(found: bytes) -> Mapping[str, Any]:

@@ -25,7 +25,7 @@ from app.platform.http.errors import (
 )
 from app.platform.turns import Turns
 from app.scheduling.wire.batches import read_valid
-from app.scheduling.wire.instances import BATCH_MAX, OperationBody
+from app.scheduling.wire.operations import BATCH_MAX, OperationBody
 
 FEW = 100
 """Operations that are read and answered at once; more take turns with other long work from the start."""

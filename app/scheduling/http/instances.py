@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from app.admission.batch import Changed, Extended, Moved, Outcome, Started
 from app.domain.errors import TenureError
+from app.domain.events import InstanceRejected
 from app.domain.requests import ExtendRequest, MoveRequest, Operation, StopRequest
 from app.domain.times import to_datetime
 from app.domain.values import InstanceStatus, Role
@@ -20,6 +21,7 @@ from app.platform.http.page_forms import next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.platform.turns import Turns
+from app.scheduling.elsewhere import Elsewhere
 from app.scheduling.http.batches import FEW, read_batch
 from app.scheduling.log_reads import LogReads
 from app.scheduling.scheduler import Scheduler
@@ -29,13 +31,13 @@ from app.scheduling.wire.instances import (
     ExtensionBody,
     ExtensionQuery,
     InstancesQuery,
-    StartBody,
     extension_answer,
     instance_answer,
     start_answer,
 )
 from app.scheduling.wire.moves import MovedBody, move_answer
 from app.scheduling.wire.nodes import AtQuery
+from app.scheduling.wire.single import SingleStartBody
 from tenure_client.forms.instances import BatchAnswer, BatchResult, DrillAnswer, InstancesAnswer
 
 _STOPPED = BatchResult(status=204)
@@ -44,14 +46,21 @@ _STOPPED = BatchResult(status=204)
 async def start_instance(request: Request) -> Response:
     """Decide a start. A rejection is a decision too, and answered 201 like an acceptance.
 
+    A rejected spot start that other clouds may run (`federate`) is submitted as a job of the same id, for peers only.
+
     Repeating the request with the same id and body returns the same answer; the same id with another body is a
     conflict.
     """
-    body = await read_body(request, StartBody)
-    cloud = request.path_params["cloud"]
-    started = await reached(request, Scheduler).start(cloud, body.request(owner_of(request)))
+    body = await read_body(request, SingleStartBody)
+    cloud, asked = request.path_params["cloud"], body.request(owner_of(request))
+    elsewhere = reached(request, Elsewhere) if body.may_run_elsewhere else None
+    if elsewhere is not None:
+        await elsewhere.check(cloud)
+    started = await reached(request, Scheduler).start(cloud, asked)
+    is_refused = isinstance(started.decision, InstanceRejected)
+    job = await elsewhere.ask(cloud, asked) if elsewhere is not None and is_refused else None
     location = f"/v1/clouds/{cloud}/instances/{body.instance_id}"
-    return respond(start_answer(started.decision, started.seq), 201, {"Location": location})
+    return respond(start_answer(started.decision, started.seq, job), 201, {"Location": location})
 
 
 async def stop_instance(request: Request) -> Response:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.admission.acceptable import acceptable_instead, acceptable_lifetime_us
@@ -23,7 +23,7 @@ from app.domain.events import (
     InstanceStopped,
     StartDecision,
 )
-from app.domain.requests import MOST_MEMBERS, ExtendRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import MOST_ALLOWED, MOST_MEMBERS, ExtendRequest, StartRequest, StopRequest
 from app.domain.times import seconds, to_datetime
 from app.domain.values import Basis, EvictionReason, Floor, InstanceStatus, Market, Rejection
 from app.domain.wanted import Wanted
@@ -43,7 +43,6 @@ from app.platform.http.fields import (
 from app.platform.http.page_forms import PageQuery
 from app.scheduling.rules.extensions import in_words
 from app.scheduling.rules.instances import Instance
-from app.scheduling.wire.moves import MoveBody
 from tenure_client.forms.answer import answer_of
 from tenure_client.forms.instances import (
     AcceptableAnswer,
@@ -59,11 +58,12 @@ from tenure_client.forms.instances import (
 )
 from tenure_client.forms.nodes import VictimAnswer
 
-BATCH_MAX = 1000
-
 
 class StartBody(Body):
     """A start."""
+
+    most_bytes: ClassVar[int] = 1 << 18
+    most_values: ClassVar[int] = MOST_ALLOWED + 100
 
     instance_id: Name = Field(description="The caller's own id. Repeating the request returns the same answer.")
     market: Market
@@ -88,6 +88,13 @@ class StartBody(Body):
         description="The number of members. A group of more than one is placed, promised, stopped and evicted as a "
         "whole. For spot only.",
     )
+    nodes: Annotated[list[Name], Field(min_length=1, max_length=MOST_ALLOWED)] | None = Field(
+        None,
+        description="The only nodes that it may take; unknown ones are passed over. null: any. The quote is of the "
+        "whole cloud. A repeated request may name others.",
+    )
+    project: Name | None = Field(None, description="The project that it is for. It decides nothing.")
+    user: Name | None = Field(None, description="The user of that project who asked for it. It decides nothing.")
 
     @model_validator(mode="after")
     def _one_lifetime(self) -> Self:
@@ -113,6 +120,9 @@ class StartBody(Body):
             self.at_us,
             owner,
             count=self.count,
+            nodes=tuple(self.nodes or ()),
+            project=self.project,
+            user=self.user,
         )
         if self.lifetime is None and self.min_lifetime_us is None:
             return request
@@ -149,46 +159,6 @@ class ExtensionQuery(Query):
     lifetime_us: SecondsInQuery = Field(description="The new lifetime, counted from the instance's start.")
 
 
-def _one_property(schema: dict[str, Any]) -> None:
-    """State in the schema the rule that `_one_of_them` checks."""
-    schema |= {"minProperties": 1, "maxProperties": 1}
-    for name, field in schema["properties"].items():
-        schema["properties"][name] = field["anyOf"][0]
-
-
-class OperationBody(Body):
-    """One start, one stop, one extension or one move."""
-
-    model_config = ConfigDict(json_schema_extra=_one_property)
-
-    start: StartBody | None = None
-    stop: StopBody | None = None
-    extend: ExtendBody | None = None
-    move: MoveBody | None = None
-
-    @property
-    def chosen(self) -> StartBody | StopBody | ExtendBody | MoveBody | None:
-        """The operation, whichever it is."""
-        return self.start or self.stop or self.extend or self.move
-
-    @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
-        if len(self.model_fields_set) != 1 or self.chosen is None:
-            raise PydanticCustomError("operation", "must have either a start or a stop or an extend or a move")
-        return self
-
-    def request(self, owner: str | None) -> Operation:
-        chosen = self.chosen
-        assert chosen is not None
-        return chosen.request(owner)
-
-
-class BatchBody(Body):
-    operations: Annotated[list[OperationBody], Field(min_length=1, max_length=BATCH_MAX)] = Field(
-        description="Decided in this order. A failed one does not affect the others."
-    )
-
-
 class DrillBody(Body):
     """The instance to evict in a drill."""
 
@@ -216,8 +186,11 @@ class InstancesQuery(PageQuery):
     market: Market | None = None
 
 
-def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
-    """Return the answer to a start. It depends only on the decision, so that a repeated request has the same answer."""
+def start_answer(decision: StartDecision, seq: int, job: str | None = None) -> StartAnswer:
+    """Return the answer to a start. It depends only on the decision, so that a repeated request has the same answer.
+
+    `job`: the one that peers are asked to run in its place.
+    """
     accepted = isinstance(decision, InstanceStarted)
     return StartAnswer(
         id=decision.instance_id,
@@ -238,6 +211,7 @@ def start_answer(decision: StartDecision, seq: int) -> StartAnswer:
         acceptable=acceptable_answer(decision),
         wanted=wanted_answer(decision.wanted),
         limited_by=decision.limited_by if isinstance(decision, InstanceStarted) else None,
+        job=job,
     )
 
 
@@ -292,6 +266,8 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
         reason=_reason(decision, end),
         quote=quote_answer(decision.basis),
         wanted=wanted_answer(decision.wanted),
+        project=decision.project,
+        user=decision.user,
         ended_at=to_datetime(end.at_us) if end else None,
         cause_seq=end.cause_seq if isinstance(end, InstanceEvicted) else None,
         ready_at=ready_at(decision.at_us, decision.ready_us) if isinstance(decision, InstanceStarted) else None,

@@ -91,7 +91,7 @@ def _check_made_room(world: World, cause: LogRow, victims: list[LogRow]) -> None
     if is_spot:
         _check_displaced(world, cause, victims)
         return
-    fitting = fitting_node(world, cause.demand)
+    fitting = fitting_node(world, cause)
     require(first, Rule.EVICTION, fitting is None, f"event {cause.seq}, its cause, fitted on {fitting} without it")
     node, expected = plan_victims(world, cause)
     _check_minimal(world, cause, victims, expected)
@@ -107,7 +107,7 @@ def _check_displaced(world: World, cause: LogRow, victims: list[LogRow]) -> None
     first = victims[0]
     allowed = world.limits is None or world.limits.displaces
     require(first, Rule.EVICTION, allowed, "a spot start evicts nobody under the policy in force")
-    fitting = fitting_node(world, cause.demand)
+    fitting = fitting_node(world, cause)
     require(first, Rule.EVICTION, fitting is None, f"event {cause.seq}, its cause, fitted on {fitting} without it")
     for row in victims:
         overruns = world.running[row.instance_id or ""].youth(row.at_us)[0]

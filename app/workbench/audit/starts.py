@@ -70,7 +70,7 @@ def check_rejected(world: World, row: LogRow) -> None:
 
 def _check_on_demand_rejected(world: World, row: LogRow) -> None:
     require(row, Rule.ON_DEMAND_FIRST, row.reason == Rejection.NO_CAPACITY, f"the reason is {row.reason!r}")
-    for name, node in world.open_nodes():
+    for name, node in world.allowed_nodes(row):
         room = node.free
         for instance in world.spot_on(name, row.at_us):
             room = freed(room, instance, name)

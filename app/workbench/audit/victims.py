@@ -26,7 +26,7 @@ def _plan(
     world: World, cause: LogRow, candidates: Callable[[str], list[AuditedInstance]]
 ) -> tuple[str | None, set[str]]:
     plans = []
-    for order, (name, node) in enumerate(world.open_nodes()):
+    for order, (name, node) in enumerate(world.allowed_nodes(cause)):
         victims = _clear(name, node.free, candidates(name), cause.demand)
         if victims:
             oldest = min(victim.youth(cause.at_us) for victim in victims)
@@ -58,7 +58,7 @@ def _clear(node: str, free: list[int], spot: list[AuditedInstance], demand: Reso
 
 def _plan_global(world: World, cause: LogRow) -> tuple[str | None, set[str]]:
     """Evict the cloud's youngest instances one by one until some node has room (the rule of the papers)."""
-    rooms = {name: node.free for name, node in world.open_nodes()}
+    rooms = {name: node.free for name, node in world.allowed_nodes(cause)}
     order = {name: place for place, name in enumerate(rooms)}
     spot = {instance.born: instance for name in rooms for instance in world.spot_on(name, cause.at_us)}
     victims = []

@@ -112,6 +112,10 @@ class World:
         """Return the nodes that take placements, in node order."""
         return [(name, node) for name, node in self.nodes.items() if node.is_open]
 
+    def allowed_nodes(self, start: LogRow) -> list[tuple[str, _AuditedNode]]:
+        """Return the nodes that a start may take, in node order."""
+        return [one for one in self.open_nodes() if not start.allowed or one[0] in start.allowed]
+
 
 def check_order(world: World, row: LogRow) -> None:
     """Check that the event follows the one before it, by number and by time."""
@@ -234,14 +238,14 @@ def ids_of(instances: Iterable[AuditedInstance]) -> set[str]:
     return {instance.row.instance_id or "" for instance in instances}
 
 
-def fitting_node(world: World, demand: Resources) -> str | None:
-    """Return the node with room that a start takes: the first, or the tightest of them."""
-    return _fitting(world, {name: node.free for name, node in world.open_nodes()}, demand)
+def fitting_node(world: World, start: LogRow) -> str | None:
+    """Return the node with room that a start takes: the first that it may take, or the tightest of them."""
+    return _fitting(world, {name: node.free for name, node in world.allowed_nodes(start)}, start.demand)
 
 
 def fitting_nodes(world: World, row: LogRow) -> tuple[str, ...]:
     """Return the nodes that the machines of a start take one after the other; none if they do not all fit."""
-    rooms, found = {name: node.free for name, node in world.open_nodes()}, []
+    rooms, found = {name: node.free for name, node in world.allowed_nodes(row)}, []
     for _ in range(row.machine_count):
         name = _fitting(world, rooms, row.demand)
         if name is None:

@@ -21,7 +21,8 @@ from app.engine.cluster import UNCOUNTED
 from app.importing.past import Past, is_name
 from app.importing.rules.pastrules import PastRule
 from app.importing.rules.records import FileLine, PastChange, PastInstance
-from app.workbench.logcsv import PROMISED_COLUMNS, LogRow, read_rows
+from app.workbench.logcolumns import PROMISED_COLUMNS
+from app.workbench.logcsv import LogRow, read_rows
 
 LOG_COLUMNS = PROMISED_COLUMNS
 

@@ -147,6 +147,10 @@ def start(
     lifetime: Literal["longest"] | None = None,
     min_lifetime_s: float | None = None,
     count: int = 1,
+    nodes: Sequence[str] = (),
+    project: str | None = None,
+    user: str | None = None,
+    federate: Literal["never", "allowed"] = "never",
 ) -> Call[StartAnswer]:
     """Start an instance. Repeating the call returns the same answer; the same id with another body raises Conflict.
 
@@ -154,9 +158,12 @@ def start(
     `lifetime` asks for one as long as possible in place of `lifetime_s`; with `min_lifetime_s` the start takes the
     longest that can be promised, but at least that. It is extended later as far as it wants.
     `count` members make a group, which is placed, promised, stopped and evicted as a whole.
+    `nodes` are the only ones that it may take; none: any. `project` and `user` tell for whom it is.
+    With `federate`, peers are asked to run a spot start that is rejected here, as a job; the answer tells its id.
     """
-    asked = Start(instance, market, flavor, lifetime_s, eviction_probability, at, lifetime, min_lifetime_s, count)
-    body = to_builtins(asked)
+    terms = lifetime_s, eviction_probability, at, lifetime, min_lifetime_s, count
+    asked = Start(instance, market, flavor, *terms, list(nodes) or None, project, user)
+    body = to_builtins(asked) | ({} if federate == "never" else {"federate": federate})
     return endpoints.START.call(body=body, cloud=cloud)
 
 

@@ -103,7 +103,7 @@ class Start(Struct, omit_defaults=True):
 
     `lifetime`, which is "longest", asks for a lifetime as long as possible in place of `lifetime_s`. `min_lifetime_s`
     is the least that makes sense. `count` is the number of members of a group of spot instances, which are placed and
-    evicted as a whole.
+    evicted as a whole. `nodes` are the only ones that it may take. `project` and `user` tell for whom it is.
     """
 
     id: str
@@ -115,6 +115,9 @@ class Start(Struct, omit_defaults=True):
     lifetime: str | None = None
     min_lifetime_s: float | None = None
     count: int = 1
+    nodes: list[str] | None = None
+    project: str | None = None
+    user: str | None = None
 
 
 class Stop(Struct, omit_defaults=True):

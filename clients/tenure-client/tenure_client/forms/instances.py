@@ -186,6 +186,9 @@ class StartAnswer(Answer, kw_only=True):
     limited_by: LimitWord | None = None
     count: Annotated[int, Meta(description=_COUNT)] = 1
     nodes: Annotated[list[str], Meta(description=NODES)] = field(default_factory=list)
+    job: Annotated[
+        str | None, Meta(description="The job that peers are asked to run in place of a rejected start; null: none.")
+    ] = None
 
     @property
     def accepted(self) -> bool:
@@ -287,6 +290,8 @@ class InstanceAnswer(Answer, kw_only=True):
     owner: Annotated[str | None, Meta(description="Who asked for it; null: an admin, or before that was recorded.")] = (
         None
     )
+    project: Annotated[str | None, Meta(description="The project that it is for; null: not told.")] = None
+    user: Annotated[str | None, Meta(description="The user who asked for it; null: not told.")] = None
     node: Annotated[str | None, Meta(description="Where it runs, or ran at its end; null: it was rejected.")]
     reason: Annotated[ReasonWord | None, Meta(description="The reason of a rejection or an eviction.")]
     quote: QuoteAnswer | None

@@ -1,0 +1,131 @@
+"""The load: users who submit jobs at each site, its controller, which ends what runs, and its operator."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import httpx2
+
+from faults.federation.checker import Submitted
+from faults.federation.stage import FLAVOR, HEADERS
+
+_TIMEOUT = httpx2.Timeout(6.0, connect=1.0)
+_APART_S = 1.0
+_CANCELLED, _AGAIN = 0.1, 0.15
+_LIFETIME_S = (2.0, 8.0)
+_RUNS = (0.2, 1.2)
+"""So many times its lifetime a job runs; beyond 1 it is ended by its host."""
+_LOOK_S = 0.4
+_RESUME_S = 3.0
+_FEDERATE = ("only", "only", "only", "allowed", "allowed", "never")
+
+
+@dataclass
+class Calls:
+    """Requests to the service of a site. An answer that leaves it open is None."""
+
+    name: str
+    url: str
+    http: httpx2.AsyncClient
+
+    async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx2.Response | None:
+        """Ask once. Returns None without an answer, and for one that says nothing about the request."""
+        try:
+            found = await self.http.request(
+                method, f"{self.url}/v1{path}", json=body, headers=HEADERS, timeout=_TIMEOUT
+            )
+        except httpx2.HTTPError:
+            return None
+        return None if found.status_code >= 500 or found.status_code == 429 else found
+
+    async def insist(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx2.Response:
+        """Ask until there is an answer."""
+        while (found := await self.ask(method, path, body)) is None:  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(0.3)
+        return found
+
+    @property
+    def cloud(self) -> str:
+        """The path of its cloud."""
+        return f"/clouds/{self.name}"
+
+
+class Users:
+    """Users of a site: each submits one job, some twice, and some want it no more a little later."""
+
+    def __init__(self, calls: Calls, rng: random.Random) -> None:
+        self._calls, self._rng = calls, rng
+        self.submitted: list[Submitted] = []
+        self.lifetimes: dict[str, float] = {}
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def run(self, goes_on: Callable[[], bool]) -> None:
+        """Submit jobs as long as that says so, and wait until all are answered."""
+        for number in count():
+            if not goes_on():
+                break
+            task = asyncio.create_task(self._submit(f"{self._calls.name}{number}"))
+            self._open.add(task)
+            task.add_done_callback(self._open.discard)
+            await asyncio.sleep(self._rng.expovariate(1.0 / _APART_S))
+        await asyncio.gather(*self._open)
+
+    async def _submit(self, name: str) -> None:
+        rng, one = self._rng, Submitted(self._calls.name, name)
+        lifetime_s = round(rng.uniform(*_LIFETIME_S), 3)
+        body = {
+            "id": name,
+            "flavor": FLAVOR,
+            "count": rng.randint(1, 3),
+            "lifetime_s": lifetime_s,
+            "federate": rng.choice(_FEDERATE),
+            "on_preempted": rng.choice(("fail", "offer_again")),
+        }
+        twice, cancelled = rng.random() < _AGAIN, rng.random() < _CANCELLED
+        self.submitted.append(one)
+        self.lifetimes[name] = lifetime_s
+        for _ in range(1 + twice):
+            answer = await self._calls.insist("POST", f"{self._calls.cloud}/jobs", body)
+            one.statuses.append(answer.status_code)
+        if cancelled:
+            await asyncio.sleep(rng.uniform(0.0, 3.0))
+            one.cancelled = True
+            answer = await self._calls.insist("DELETE", f"{self._calls.cloud}/jobs/{name}")
+            one.statuses.append(answer.status_code)
+
+
+class Controller:
+    """The controller of a site: it stops each instance once that has run for a part of its job's lifetime."""
+
+    def __init__(self, calls: Calls, lifetimes: Callable[[str], float], rng: random.Random) -> None:
+        self._calls, self._lifetimes, self._rng = calls, lifetimes, rng
+        self._ends: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Look and stop, for ever."""
+        while True:
+            found = await self._calls.ask("GET", f"{self._calls.cloud}/instances?status=running&limit=1000")
+            running = [] if found is None else [one["id"] for one in found.json()["instances"]]
+            now = time.monotonic()
+            for name in running:
+                if not name.endswith(".held"):
+                    self._ends.setdefault(name, now + self._rng.uniform(*_RUNS) * self._lifetimes(name))
+            due = [name for name in running if self._ends.get(name, now + 1) <= now]
+            await asyncio.gather(*(self._calls.ask("DELETE", f"{self._calls.cloud}/instances/{name}") for name in due))
+            await asyncio.sleep(_LOOK_S)
+
+
+async def operate(calls: Calls) -> None:
+    """Be the operator of a site, who resumes peers that the breaker has paused: faults are no lies."""
+    while True:
+        found = await calls.ask("GET", "/peers")
+        paused = [] if found is None else [one["name"] for one in found.json()["peers"] if one["paused_because"]]
+        for name in paused:
+            await calls.ask("POST", f"/peers/{name}/resume")
+        await asyncio.sleep(_RESUME_S)

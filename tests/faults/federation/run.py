@@ -1,0 +1,198 @@
+"""A run: the stage, the load and the plan together, then quiet, the final logs, and everything written down."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import httpx2
+from surroundings import clean_environment
+
+from faults.federation.checker import Event, Findings, Submitted, check
+from faults.federation.load import Calls, Controller, Users, operate
+from faults.federation.plan import Cut, Kill, draw
+from faults.federation.stage import Stage
+from faults.inflict import RULES
+from faults.run import say
+from faults.stage import TOKEN
+
+_AT_ONCE = 2
+"""So many processes are being started again at a time: more would only wait for each other."""
+_SETTLE_S = 240.0
+_PAGE = 1000
+_MOST_TOLD = 20
+
+
+def hold_trial(kills: int, seed: int, defect: str | None = None) -> Findings:
+    """Run the plan of the seed, say how it went, and return what the checker found.
+
+    Where a rule is broken, or the run was broken off, all that was recorded is kept and named.
+    """
+    say(f"seed {seed}, {kills} kills (again: python -m faults.federation --kills {kills} --seed {seed})")
+    with _kept_if_wrong() as (directory, keep):
+        stage = Stage(directory, defect)
+        try:
+            say("starting three sites: a PostgreSQL, a service and a worker each")
+            stage.open()
+            submitted, logs = asyncio.run(_Run(stage, draw(seed, kills), seed).run())
+            audits = {name: _audit(stage, name, directory) for name in stage.sites}
+        finally:
+            stage.close()
+        down = {name: site.down for name, site in stage.sites.items()}
+        (directory / "record.json").write_text(
+            json.dumps({"logs": logs, "down": down, "submitted": [asdict(one) for one in submitted]})
+        )
+        found = check(logs, submitted, down)
+        found.broken.extend(("audit", f"{name}: {told}") for name, told in audits.items() if told)
+        keep[0] = bool(found.broken)
+        _tell(found, directory)
+    return found
+
+
+@contextmanager
+def _kept_if_wrong() -> Iterator[tuple[Path, list[bool]]]:
+    directory, keep = Path(tempfile.mkdtemp(prefix="tenure-federation-")), [True]
+    directory.chmod(0o755)
+    try:
+        yield directory, keep
+    finally:
+        if keep[0]:
+            say(f"the record, the logs and the processes' own logs are in {directory}")
+        else:
+            shutil.rmtree(directory)
+
+
+class _Run:
+    def __init__(self, stage: Stage, plan: Sequence[Kill | Cut], seed: int) -> None:
+        self._stage, self._plan, self._rng = stage, plan, random.Random(seed)
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._locks = {name: asyncio.Lock() for name in stage.sites}
+        self._over = False
+        self._done: Counter[str] = Counter()
+
+    async def run(self) -> tuple[list[Submitted], dict[str, list[Event]]]:
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=50)
+        async with httpx2.AsyncClient(limits=limits) as http:
+            calls = [Calls(name, site.url, http) for name, site in self._stage.sites.items()]
+            users = [Users(one, random.Random(self._rng.random())) for one in calls]
+            lifetimes = {name: one.lifetimes for name, one in zip(self._stage.sites, users, strict=True)}
+
+            def lifetime(instance: str) -> float:
+                """Of the job of an instance: `<job>.<number>` at home, `<origin>.<job>.<attempt>` elsewhere."""
+                parts = instance.split(".")
+                return lifetimes[parts[0][0]][parts[-2]]
+
+            beside = [
+                asyncio.create_task(beside)
+                for one in calls
+                for beside in (Controller(one, lifetime, random.Random(self._rng.random())).run(), operate(one))
+            ]
+            submitting = [asyncio.create_task(one.run(lambda: not self._over)) for one in users]
+            try:
+                await self._inflict()
+                self._over = True
+                await asyncio.gather(*submitting)
+                await self._settle(calls)
+                return [one for user in users for one in user.submitted], {one.name: await _log(one) for one in calls}
+            finally:
+                for task in (*beside, *submitting):
+                    task.cancel()
+                done = await asyncio.gather(*beside, *submitting, return_exceptions=True)
+                for error in done:
+                    if isinstance(error, Exception):
+                        raise error
+
+    async def _inflict(self) -> None:
+        """Inflict the plan; a fault may come while those before it last."""
+        async with asyncio.TaskGroup() as group:
+            for fault in self._plan:
+                await asyncio.sleep(fault.after_s)
+                if isinstance(fault, Cut):
+                    group.create_task(self._cut(fault))
+                    continue
+                await self._places.acquire()
+                group.create_task(self._kill(fault))
+
+    async def _kill(self, fault: Kill) -> None:
+        try:
+            async with self._locks[fault.site]:
+                await asyncio.to_thread(self._stage.sites[fault.site].kill, fault.part, fault.down_s)
+        finally:
+            self._places.release()
+        self._done["kill"] += 1
+        at, done = time.strftime("%H:%M:%S"), self._done
+        say(f"{at}  {done['kill']} kills, {done['cut']} cuts; now {fault.part} of {fault.site}")
+
+    async def _cut(self, fault: Cut) -> None:
+        proxy = self._stage.sites[fault.host].proxy
+        await asyncio.to_thread(proxy.obey, fault.origin, **RULES[fault.rule](fault.detail))
+        await asyncio.sleep(fault.lasts_s)
+        await asyncio.to_thread(proxy.obey, fault.origin, "pass")
+        self._done["cut"] += 1
+
+    async def _settle(self, calls: Sequence[Calls]) -> None:
+        """Wait until all jobs have ended and nothing of a peer is here, but not for ever: the checker tells then."""
+        give_up_at = time.monotonic() + _SETTLE_S
+        while time.monotonic() < give_up_at:
+            if all([await self._is_still(one) for one in calls]):
+                return
+            await asyncio.sleep(1.0)
+
+    async def _is_still(self, calls: Calls) -> bool:
+        running = (await calls.insist("GET", f"{calls.cloud}/instances?status=running&limit=1000")).json()["instances"]
+        path: str | None = f"{calls.cloud}/jobs?limit=1000"
+        while path is not None:
+            page = (await calls.insist("GET", path)).json()
+            if any(job["end"] is None for job in page["jobs"]):
+                return False
+            following = [link["href"] for link in page["links"] if link["rel"] == "next"]
+            path = following[0].partition("/v1")[2] if following else None
+        return not running
+
+
+async def _log(calls: Calls) -> list[Event]:
+    log: list[Event] = []
+    while True:
+        page = await calls.insist("GET", f"{calls.cloud}/events?limit={_PAGE}&after_seq={len(log)}")
+        log += page.json()["events"]
+        if len(page.json()["events"]) < _PAGE:
+            return log
+
+
+def _audit(stage: Stage, name: str, directory: Path) -> str:
+    """Export a site's log and have it audited; what the audit says if it finds something."""
+    file = directory / f"{name}.csv"
+    at = ("--url", stage.sites[name].url, "--token", TOKEN, "--cloud", name)
+    for words in (("log", "export", *at, "--out", str(file)), ("audit", str(file))):
+        done = subprocess.run(
+            [sys.executable, "-m", "app.cli", *words],
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            return done.stdout + done.stderr
+    return ""
+
+
+def _tell(found: Findings, directory: Path) -> None:
+    lines = [f"[{rule}] {told}" for rule, told in found.broken]
+    (directory / "violations.txt").write_text("\n".join(lines))
+    for line in lines[:_MOST_TOLD]:
+        say(line)
+    ends = ", ".join(f"{count} {end}" for end, count in sorted(found.ends.items()))
+    say(f"{found.jobs} jobs ended ({ends}), {found.attempts} attempts, {found.ran_away} ran at a peer")
+    rules = Counter(rule for rule, _ in found.broken)
+    say(f"violations: {len(found.broken)} {dict(rules) or ''}")

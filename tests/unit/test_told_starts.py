@@ -1,0 +1,112 @@
+"""Starts that tell more, observations and changes of nodes are decided as the naive engine decides them."""
+
+from __future__ import annotations
+
+import io
+from random import Random
+
+import pytest
+from oracles.engine import NaiveCluster, NaiveInstance
+from oracles.histories import RandomCloud
+from oracles.replay import NaiveHistory
+from repeats import seeds
+from test_engine import assert_same_state, small_policy
+
+from app.admission.decide import decide_start
+from app.domain.events import InstanceRejected, InstanceStarted, answers_request
+from app.domain.requests import StartRequest
+from app.domain.values import EvictionPolicy, Market, NodeStatus, Placement, Rejection
+from app.engine.cloud import Cloud
+from app.workbench.audit import audit
+from app.workbench.logcsv import LogWriter, read_rows
+
+OD, SPOT = Market.ON_DEMAND, Market.SPOT
+
+
+def told_cloud(seed: int, eviction_policy: EvictionPolicy, placement: Placement = Placement.FIRST_FIT) -> RandomCloud:
+    world = RandomCloud(Random(seed), small_policy(eviction_policy, placement, displaces=seed % 2 == 1), told=True)
+    world.open()
+    return world
+
+
+def naive_state(world: RandomCloud, allowed: tuple[str, ...] = ()) -> NaiveCluster:
+    """The naive cluster; nodes that are not allowed count as closed."""
+    naive = NaiveHistory(world.log, world.policy, world.now_us + 1).opening(world.now_us + 1)
+    for node in naive.nodes:
+        node.is_open = node.is_open and (not allowed or node.name in allowed)
+    return naive
+
+
+@pytest.mark.parametrize("placement", [*Placement])
+@pytest.mark.parametrize("eviction_policy", [*EvictionPolicy])
+@pytest.mark.parametrize("seed", seeds(10))
+def test_a_start_takes_what_the_oracle_takes_of_the_allowed_nodes(
+    seed: int, eviction_policy: EvictionPolicy, placement: Placement
+) -> None:
+    world = told_cloud(seed, eviction_policy, placement)
+    for _ in range(150):
+        world.step()
+        assert_same_state(world.cloud, naive_state(world))
+        allowed, market = world.some_nodes(), world.random.choice([OD, SPOT])
+        flavor = world.random.choice([*world.cloud.flavors])
+        count = world.random.choice([1, 1, 3]) if market is SPOT else 1
+        request = StartRequest("next", market, flavor, 10, count=count, nodes=allowed)
+        before = world.cloud.digest()
+        decision = decide_start(world.cloud, request, world.now_us, None)[-1]
+        assert world.cloud.digest() == before, "nothing of the restriction is left"
+        expected = naive_start(naive_state(world, allowed), world, request)
+        found = (decision.places, decision.victims) if isinstance(decision, InstanceStarted) else None
+        assert found == expected
+        told = any(one.status is NodeStatus.OPEN and one.name not in allowed for one in world.cloud.nodes.values())
+        assert decision.allowed == (allowed if told else ())  # type: ignore[union-attr] # a start is decided
+
+
+def naive_start(
+    naive: NaiveCluster, world: RandomCloud, request: StartRequest
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The nodes and the victims of a start."""
+    demand, now_us = tuple(world.cloud.flavors[request.flavor].resources), world.now_us
+    one = NaiveInstance("next", request.market is SPOT, demand, 1 << 40, 0, naive.nodes[0], count=request.count)
+    if one.is_spot:
+        victims = naive.start_spot(one, now_us, displaces=world.policy.displaces_overrunning)
+    else:
+        victims = naive.start_on_demand(one, now_us, world.policy.eviction_policy.value)
+    return None if victims is None else (tuple(node.name for node in one.nodes), tuple(victims))
+
+
+@pytest.mark.parametrize("eviction_policy", [*EvictionPolicy])
+@pytest.mark.parametrize("seed", seeds(10))
+def test_the_log_of_what_is_told_is_clean_and_folds_to_the_same_state(
+    seed: int, eviction_policy: EvictionPolicy
+) -> None:
+    world = told_cloud(seed, eviction_policy, [*Placement][seed % 2])
+    for _ in range(300):
+        world.step()
+    file = io.StringIO()
+    writer = LogWriter(file)
+    for item in world.log:
+        writer.write(item)
+    found = audit([row for _, row in read_rows(file.getvalue().splitlines(), "log")], [])
+    assert found.finding is None
+    again = Cloud()
+    again.apply_recorded(world.log)
+    assert again.digest() == world.cloud.digest()
+
+
+def test_a_start_is_refused_where_no_node_is_known() -> None:
+    world = told_cloud(1, EvictionPolicy.YJF)
+    for market in (OD, SPOT):
+        request = StartRequest("a", market, next(iter(world.cloud.flavors)), 10, nodes=("unknown",))
+        (decision,) = decide_start(world.cloud, request, world.now_us, None)
+        assert isinstance(decision, InstanceRejected)
+        assert (decision.reason, decision.allowed) == (Rejection.NO_CAPACITY, ("unknown",))
+
+
+def test_a_repeated_start_may_name_other_nodes_but_no_other_project() -> None:
+    world = told_cloud(1, EvictionPolicy.YJF)
+    flavor, node = next(iter(world.cloud.flavors)), next(iter(world.cloud.nodes))
+    asked = {"flavor": flavor, "market": OD, "project": "p", "user": "u"}
+    decision = decide_start(world.cloud, StartRequest("a", **asked, nodes=(node,)), world.now_us, None)[-1]
+    assert answers_request(decision, StartRequest("a", **asked), external=False)  # type: ignore[arg-type]
+    for other in ({"project": "q"}, {"user": None}):
+        assert not answers_request(decision, StartRequest("a", **(asked | other)), external=False)  # type: ignore[arg-type]
