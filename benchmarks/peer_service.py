@@ -31,7 +31,7 @@ from benchmarks.alternating import wait_for
 
 TOKEN = "tnr_benchmark-of-peers"
 HEADERS = {"X-Auth-Token": TOKEN}
-_CORES = 100_000
+_CORES = 10_000
 _AT_ONCE = 16
 _LONGEST_S = 300.0
 

@@ -34,6 +34,8 @@ from app.domain.events import (
     NodeDrained,
     NodeOpened,
     NodeRemoved,
+    PeerPaused,
+    PeerResumed,
     PolicyChanged,
     PromiseEnding,
     QuotaRemoved,
@@ -366,6 +368,8 @@ LOG: list[Event] = [
     ForeignJobEnded(at_us=at(34), peer="a", job="far", attempt=1, word=Word.CANCELLED),
     InstanceStopped(**ending(34, "a.far.1")),
     ForeignJobEnded(at_us=at(34), peer="a", job="far", attempt=2, word=Word.REFUSED, reason="no_capacity"),
+    PeerPaused(at_us=at(34), peer="a", reason="breaker", why="it did not honour its last 5 awards"),
+    PeerResumed(at_us=at(34), peer="a"),
     started(35, "of-a-project", market=OD, allowed=("n", "gone"), project="4f2c", user="9b1d"),
     InstanceRejected(
         **ending(35, "nowhere"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from app.admission.quote import Quotes
@@ -31,8 +32,8 @@ from app.scheduling.scheduler import Scheduler
 class NewestQuotes(Protocol):
     """The newest published tables."""
 
-    async def load(self, cloud_id: int) -> Quotes | None:
-        """Load the cloud's newest published table into memory, and return it."""
+    def newest(self, cloud_id: int) -> Quotes | None:
+        """Return the cloud's newest table, as this process knows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +69,17 @@ class Hosting:
     async def offer(self, cloud_name: str, key: AttemptKey, job: OfferedJob) -> OfferAnswer:
         """Hold room for an attempt, or refuse it. The same offer again has the same answer."""
         quota, quotes = await self._quota(key.origin), await self._quotes(cloud_name)
-        reasons: list[str | None] = []
 
         def decide(cloud: Cloud, at_us: int) -> Sequence[Event]:
-            reasons.clear()
             _check_clock(cloud)
             flavor = next((one.name for one in cloud.flavors.values() if one.resources == job.demand), "")
             ask = ForeignAsk(key, flavor, job.count, job.lifetime_us, job.eviction_probability, job.hold_us)
-            decided = decide_offer(cloud, ask, quota, _usable(quotes, cloud), at_us)
-            ends = [one for one in decided if isinstance(one, ForeignJobEnded)]
-            reasons.extend(one.reason for one in ends if one.attempt == key.attempt)
-            return decided
+            return decide_offer(cloud, ask, quota, _usable(quotes(), cloud), at_us)
 
-        ids = (held_name(key),)
-        await self._scheduler.change(cloud_name, decide, None, ids)
-        answer = await self.word(cloud_name, key)
+        answer = await self._decided(cloud_name, key, decide, (held_name(key),))
         if answer.word is Word.UNKNOWN:  # its quota, which is not written down
             return OfferAnswer(Word.REFUSED, reason=PAUSED if quota is None else QUOTA)
-        return replace(answer, reason=reasons[0] if reasons else None)
+        return answer
 
     async def award(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
         """Start an attempt whose room is held still; what was never heard of can never be offered later."""
@@ -93,16 +87,39 @@ class Hosting:
         quotes = await self._quotes(cloud_name)
 
         def decide(cloud: Cloud, at_us: int) -> Sequence[Event]:
-            return decide_award(cloud, key, _usable(quotes, cloud), at_us)
+            return decide_award(cloud, key, _usable(quotes(), cloud), at_us)
 
-        await self._scheduler.change(cloud_name, decide, None, (run_name(key),))
-        return await self.word(cloud_name, key)
+        return replace(await self._decided(cloud_name, key, decide, (run_name(key),)), reason=None)
 
     async def withdraw(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
         """End an attempt at the wish of its origin."""
         await self._quota(key.origin)
-        await self._scheduler.change(cloud_name, lambda cloud, at_us: decide_withdrawal(cloud, key, at_us), None)
-        return await self.word(cloud_name, key)
+        return await self._decided(cloud_name, key, lambda cloud, at_us: decide_withdrawal(cloud, key, at_us))
+
+    async def _decided(
+        self,
+        cloud_name: str,
+        key: AttemptKey,
+        decide: Callable[[Cloud, int], Sequence[Event]],
+        starts: tuple[str, ...] = (),
+    ) -> OfferAnswer:
+        """Write down what a message leads to, and return the word on its attempt right after that.
+
+        The word is found in the decision: to read the state again would be a turn of its own for each message.
+        """
+        found: list[OfferAnswer] = []
+
+        def decide_and_look(cloud: Cloud, at_us: int) -> Sequence[Event]:
+            decided = decide(cloud, at_us)
+            ends = [one for one in decided if isinstance(one, ForeignJobEnded) and one.attempt == key.attempt]
+            with cloud.tried():
+                for event in decided:
+                    cloud.apply(event)
+                found[:] = [replace(_word(cloud, key, at_us), reason=ends[-1].reason if ends else None)]
+            return decided
+
+        await self._scheduler.change(cloud_name, decide_and_look, None, starts)
+        return found[0]
 
     async def known(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
         """Return the word on an attempt. Raises OfferNotFound if it was never heard of."""
@@ -117,9 +134,7 @@ class Hosting:
     async def word(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
         """Return the word on an attempt, as of the log's end."""
         cloud, at_us = await self._scheduler.present(cloud_name)
-        word, known = word_told(cloud, key, at_us), cloud.jobs.host.attempts.get(key)
-        held_us = max(known.until_us - at_us, 0) if known is not None and word is Word.HELD else 0
-        return OfferAnswer(word, held_us, promised=promised_to(cloud, key) if word is Word.HELD else None)
+        return _word(cloud, key, at_us)
 
     async def _quota(self, name: str) -> PeerQuota | None:
         peer = await self._peers.get(name)
@@ -127,8 +142,15 @@ class Hosting:
             raise OfferNotFound("there is no such attempt")
         return quota_of(peer)
 
-    async def _quotes(self, cloud_name: str) -> Quotes | None:
-        return await self._tables.load(await self._scheduler.cloud_id(cloud_name))
+    async def _quotes(self, cloud_name: str) -> Callable[[], Quotes | None]:
+        """Return what finds the newest table, as a start does: when it is decided."""
+        return partial(self._tables.newest, await self._scheduler.cloud_id(cloud_name))
+
+
+def _word(cloud: Cloud, key: AttemptKey, at_us: int) -> OfferAnswer:
+    word, known = word_told(cloud, key, at_us), cloud.jobs.host.attempts.get(key)
+    held_us = max(known.until_us - at_us, 0) if known is not None and word is Word.HELD else 0
+    return OfferAnswer(word, held_us, promised=promised_to(cloud, key) if word is Word.HELD else None)
 
 
 def _usable(quotes: Quotes | None, cloud: Cloud) -> Quotes | None:

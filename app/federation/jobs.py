@@ -31,7 +31,7 @@ from app.platform.database.locks import Locks
 from app.platform.each import for_each_cloud
 from app.platform.outbound.asking import Asker, Inquiry, Reply
 from app.platform.outbound.connection import NoAnswer
-from app.platform.telemetry.metrics import OFFERS
+from app.platform.telemetry.metrics import OFFER_S, OFFERS
 from app.scheduling.appending import States
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import LogAccess
@@ -211,7 +211,8 @@ class JobKeeper:
         url = f"{peer.url}/v1/clouds/{peer.cloud}/offers/{job}/{away.attempt}"
         url += "/award" if sent.wish is Wish.AWARD else ""
         try:
-            reply = await self._asker.ask(Inquiry(peer.name, _METHODS[sent.wish], url, peer.secret, body))
+            with OFFER_S.labels(sent.peer).time():
+                reply = await self._asker.ask(Inquiry(peer.name, _METHODS[sent.wish], url, peer.secret, body))
             if reply.status == _TOO_MANY and reply.retry_after_s:
                 contact.told_to_wait(reply.retry_after_s)
                 OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "later").inc()

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
-from app.domain.errors import LogNewer, PeerNotFound
+from app.domain.errors import FormatNotInForce, LogNewer, PeerNotFound
+from app.domain.events import Recorded
 from app.domain.times import from_datetime
 from app.engine.cloud import Cloud
 from app.engine.jobs.standings import AwardFate, PeerTally
 from app.federation.rules.foreignside import PeerQuota
 from app.federation.rules.peers import Peer
-from app.federation.rules.standings import HostedUse, broken, hosted_use
+from app.federation.rules.standings import HostedUse, broken, decide_pauses, hosted_use
 from app.federation.store import PeerStore
 from app.scheduling.appending import States
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import LogAccess
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +101,20 @@ class Breaker:
             elif peer.paused_by == BREAKER and peer.paused_at is not None and self._now() >= peer.paused_at + HALF_OPEN:
                 logger.warning("peer %s is offered jobs again, an hour after it was paused", peer.name)
                 changed += await self._peers.pause(peer.name, None, None) is not None
+        await self._tell()
         return changed
+
+    async def _tell(self) -> None:
+        """Write down in the log of each cloud which of the peers that it knows were paused or resumed since."""
+        peers = await self._peers.all()
+        for cloud_id in (await self._clouds.list()).values() if peers else ():
+            with suppress(LogNewer, FormatNotInForce):
+                if decide_pauses(await self._states.current(cloud_id), peers, 0):
+                    await self._states.appender(cloud_id).append_decided(partial(self._pauses, peers))
+
+    async def _pauses(self, peers: Sequence[Peer], cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
+        at_us = cloud.present_us(from_datetime(self._now()))
+        return [cloud.apply(event) for event in decide_pauses(cloud, peers, at_us)]
 
     async def _readable(self) -> AsyncIterator[Cloud]:
         """Yield the state of each cloud that no newer version has written to."""

@@ -32,6 +32,9 @@ from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.checkpointing.placing import place_launcher
 from app.managing.declared import Declared
 from app.managing.events import Events
+from app.managing.joining import Joining
+from app.managing.logs import BoundedLogs
+from app.managing.lost import put_right
 from app.managing.machines import MachineDriver, Namespaces
 from app.managing.programs import ProgramFailed
 from app.managing.slurm import QueuedJob, Slurm
@@ -109,15 +112,17 @@ class Manager:
         self, cluster: BatchCluster, declared: Declared, looked: Callable[[float, int], None] | None = None
     ) -> None:
         self._cluster, self._declared, self._looked = cluster, declared, looked
-        self._telling = Telling(cluster.slurm, cluster.events)
+        self._telling, self._joining = Telling(cluster.slurm, cluster.events), Joining()
         self._idle_since_s: dict[str, float] = {}
         self._not_before_s: dict[str, float] = {}
         self._releases: dict[str, int] = {}
         self._said: dict[str, str] = {}
+        self._is_complete = False
         self._failures: dict[tuple[Deed, str], str] = {}
         self._jobs: list[QueuedJob] = []
         self._asking = Asking(cluster.wanted, cluster.slurm, cluster.buyer, cluster.events)
         self._keeper = CheckpointKeeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
+        self._logs = BoundedLogs(cluster.slurm.folder / "log")
         self._deeds: dict[Deed, Callable[[Action], None]] = {
             Deed.BUY: self._buy,
             Deed.MAKE: self._make,
@@ -145,6 +150,8 @@ class Manager:
         """Look, decide, act. An action that fails is told; the next round decides anew."""
         began_s = time.monotonic()
         self._cluster.wanted = self._declared.now()
+        with self._telling_of("logs"):
+            self._logs.look()
         view = self._seen()
         if view is None:
             return
@@ -214,10 +221,15 @@ class Manager:
         if not cluster.slurm.runs():
             cluster.create()
             cluster.events.write("slurm_started")
+            self._is_complete = False
+            self._joining.controller_began({name for name, runs in cluster.machines.there().items() if runs})
         self._keeper.tell()
         cluster.buyer.market.settle(cluster.events)
         cluster.buyer.market.follow_prices(cluster.events)
         instances, machines = cluster.buyer.instances(), cluster.machines.there()
+        if not self._is_complete:
+            put_right(cluster.slurm, cluster.machines, self._telling)
+            self._is_complete = True
         nodes, jobs = cluster.slurm.nodes(), cluster.slurm.jobs()
         alive = frozenset(name for name, runs in machines.items() if runs)
         if dead := machines.keys() - alive:
@@ -226,7 +238,14 @@ class Manager:
         self._telling.look(nodes, jobs)
         waiting = [seen for job in jobs if (seen := _waiting(job)) is not None]
         return View(
-            instances, alive, self._with_idle(nodes), waiting, self._refusing(), _free_in_s(jobs), _saving_s(jobs)
+            instances,
+            alive,
+            self._with_idle(nodes),
+            waiting,
+            self._refusing(),
+            _free_in_s(jobs),
+            _saving_s(jobs),
+            self._joining.forgotten(alive, nodes.keys()),
         )
 
     def _bury(self, dead: set[str]) -> None:

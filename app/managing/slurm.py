@@ -7,6 +7,7 @@ plain output is read, with named columns: it is the interface that Slurm keeps s
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -68,6 +69,8 @@ MaxNodeCount={nodes}
 PartitionName=DEFAULT MaxTime=INFINITE State=UP
 """
 _FIELDS = ("%i", "%T", "%P", "%D", "%r", "%N", "%M", "%l", "%k", "%j")
+_NUMBER = re.compile(r":(\d+(?:_\d+)?)")
+"""Of a job on which another depends, as in `afterok:7(unfulfilled)`."""
 _PARTING_BYTES = 8
 _LONGEST_TEXT = 500
 _CGROUP = "CgroupPlugin={plugin}\nCgroupAutomount=no\nCgroupMountpoint=/sys/fs/cgroup\n"
@@ -93,6 +96,19 @@ class QueuedJob(NamedTuple):
     def left_s(self) -> float | None:
         """The time until its limit ends it."""
         return None if self.limit_s is None else max(self.limit_s - self.ran_s, 0.0)
+
+
+class RunningJob(NamedTuple):
+    """A job that Slurm calls running: its number, its first node, when it was submitted, and if another waits for it.
+
+    number: of an element of an array, the one that it has besides its name in the queue.
+    """
+
+    job_id: str
+    number: str
+    submitted: str
+    host: str
+    is_awaited: bool
 
 
 class Slurm:
@@ -181,6 +197,25 @@ class Slurm:
         lines = self._ask("squeue", "-h", "-r", "-S", "-p,i", "-o", form).split(f"{parting}\n")[:-1]
         pools = tuple(pool.name for pool in self._wanted.pools)
         return [_job(line.split(parting), pools) for line in lines]
+
+    @property
+    def ended_file(self) -> Path:
+        """The record of the jobs that ended, which Slurm's controller writes at once."""
+        return self.folder / "log/jobs.txt"
+
+    def running(self) -> list[RunningJob]:
+        """Return the jobs that Slurm calls running."""
+        lines = self._ask("squeue", "-h", "-r", "-t", "R", "-o", "%i %A %V %B").splitlines()
+        awaited = set(_NUMBER.findall(self._ask("squeue", "-h", "-t", "PD", "-o", "%E") if lines else ""))
+        rows = (line.split() for line in lines)
+        return [
+            RunningJob(job, number, submitted, host, is_awaited=not awaited.isdisjoint({job, number}))
+            for job, number, submitted, host in rows
+        ]
+
+    def cancel(self, job: str) -> None:
+        """End a job."""
+        self._ask("scancel", job)
 
     def end_of(self, job: str) -> str:
         """Return Slurm's word for how a job ended; `unknown` if it has forgotten the job."""

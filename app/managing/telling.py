@@ -30,6 +30,7 @@ class Telling:
         self._slurm, self._events = slurm, events
         self._ready: set[str] = set()
         self._jobs: dict[str, _ToldOfJob] = {}
+        self._ends: dict[str, str] = {}
         for event in events.newest():
             self._recall(event)
 
@@ -54,8 +55,17 @@ class Telling:
         for job in there.values():
             self._tell_of(job)
         for name in sorted(self._jobs.keys() - there.keys()):
-            self._events.write("job_ended", job=name, state=self._slurm.end_of(name))
+            self._events.write("job_ended", job=name, state=self._ends.pop(name, "") or self._slurm.end_of(name))
             del self._jobs[name]
+
+    def ended(self, job: str, state: str) -> None:
+        """Note how a job ended for which Slurm is going to have another word. It is told when Slurm lets it go."""
+        self._ends[job] = state
+
+    def has_lost_its_node(self, job: QueuedJob) -> bool:
+        """Tell if a job was told to run, and is to wait now until a time that Slurm has set."""
+        told = self._jobs.get(job.job_id)
+        return told is not None and bool(told.nodes) and (job.state, job.reason) == ("PENDING", "BeginTime")
 
     def _tell_of(self, job: QueuedJob) -> None:
         if job.job_id not in self._jobs:

@@ -30,6 +30,10 @@ from tenure_client.forms.events import EventAnswer
 TOKEN = "tnr_benchmark"
 CLOUDS = ("small", "spare")
 BOOT_TIMEOUT_S = 60
+_LAUNCH_S = 2.0
+"""A job that was launched tells that it began so much later at most."""
+UNSAVED_S = 7.0
+"""Slurm's controller writes its state each five seconds, with a second more to notice and one to write it."""
 _SCALE = {"idle_s": 5, "boot_timeout_s": BOOT_TIMEOUT_S, "retry_s": 2}
 _POOL = {"lifetime_s": 7200}
 _NOTHING: Mapping[str, object] = {}
@@ -142,7 +146,7 @@ class Forked:
     def poll(self) -> int | None:
         """Return its end, None if it lives."""
         if self._status is None and select.select([self._lines], [], [], 0)[0]:
-            self._status = int(self._lines.readline())
+            self._status = int(self._lines.readline() or -1)  # -1: the nursery has died
         return self._status
 
     def wait(self, timeout_s: float) -> None:
@@ -188,6 +192,7 @@ class Lab:
         self._nursery: subprocess.Popen[str] | None = None
         self.manager: Forked | None = None
         self.struck: set[str] = set()
+        self._controllers_killed_s: list[float] = []
 
     # --- processes ----------------------------------------------------------------------------------------------------
 
@@ -260,6 +265,12 @@ class Lab:
         """Kill Slurm's controller, if it runs."""
         with suppress(OSError, ValueError):
             os.kill(int((self.folder / "slurm/run/slurmctld.pid").read_text()), signal.SIGKILL)
+            self._controllers_killed_s.append(time.time())
+
+    def is_unsaved(self, ran: Ran) -> bool:
+        """Tell if Slurm's controller was killed before it had written that a job began or ended."""
+        moments = [ran.began_s, *([] if ran.ended_s is None else [ran.ended_s])]
+        return any(-_LAUNCH_S < killed_s - at < UNSAVED_S for killed_s in self._controllers_killed_s for at in moments)
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 

@@ -142,11 +142,26 @@ def test_the_breaker_pauses_who_honours_no_award(service: Service) -> None:
     paused = client.get("/v1/peers/idle").json()
     assert (paused["paused_by"], paused["paused_because"]) == ("breaker", "it did not honour its last 5 awards")
     assert asyncio.run(judge()) == 0, "once"
+    assert told(client)[-1] == ("peer_paused", "breaker", "it did not honour its last 5 awards")
     assert client.post("/v1/peers/idle/resume").json()["paused_by"] is None
     assert asyncio.run(judge()) == 0, "awards from now on are judged"
+    assert told(client)[-1] == ("peer_resumed", None, None)
+    client.post("/v1/peers/idle/pause").raise_for_status()
+    assert [asyncio.run(judge()) for _ in range(2)] == [0, 0]
+    assert told(client)[-1] == ("peer_paused", "operator", "an operator paused it")
+    assert len(told(client)) == 3, "once each, and in no log of a cloud that has nothing to do with the peer"
+    client.post("/v1/peers/idle/resume").raise_for_status()
     assert client.get("/v1/peers/idle/standing").json()["clouds"][0]["as_host"]["ended"] == [
         {"word": "lapsed", "count": 5}
     ]
+
+
+def told(client: httpx2.Client) -> list[tuple[str, str | None, str | None]]:
+    """Pauses, as the logs of all clouds tell them."""
+    clouds = [one["name"] for one in client.get("/v1/clouds").json()["clouds"]]
+    logs = [client.get(f"/v1/clouds/{name}/events", params={"limit": 1000}).json()["events"] for name in clouds]
+    pauses = [one for log in logs for one in log if one["kind"] in {"peer_paused", "peer_resumed"}]
+    return [(one["kind"], one.get("reason"), one.get("why")) for one in pauses]
 
 
 def write_lapsed(service: Service, cloud: str, peer: str, count: int) -> None:

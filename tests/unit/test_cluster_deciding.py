@@ -58,6 +58,8 @@ def deeds(view: View) -> list[tuple[Deed, str]]:
         (seen(YOUNG, BUSY, machine=True), []),
         (seen(YOUNG, None, machine=True), []),
         (seen(OLD, None, machine=True), [Deed.DESTROY, Deed.STOP]),
+        (replace(seen(YOUNG, None, machine=True), forgotten=frozenset([NODE])), [Deed.DESTROY]),
+        (replace(seen(OLD, None, machine=True), forgotten=frozenset([NODE])), [Deed.DESTROY, Deed.STOP]),
         (seen(YOUNG, None, JOB), [Deed.MAKE]),
         (seen(YOUNG), [Deed.STOP]),
         (seen(OLD, None, JOB), [Deed.STOP]),

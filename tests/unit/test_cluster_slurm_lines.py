@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
+from pathlib import Path
+
 import pytest
 
 from app.clusters.rules.deciding import NodeState
 from app.clusters.rules.saving import Saving, is_due, saving_of
+from app.managing.lost import lost_ends
 from app.managing.manager import _free_in_s, _waiting
 from app.managing.programs import ProgramFailed
-from app.managing.slurm import QueuedJob, _job, _seconds, _state
+from app.managing.slurm import QueuedJob, RunningJob, _job, _seconds, _state
 
 POOLS = ("own", "spot")
 
@@ -105,3 +110,57 @@ def test_which_jobs_wait_for_nodes(state: str, reason: str, counts: bool, is_hel
     seen = _waiting(line(f"7|{state}|spot|1|{reason}||0:00|UNLIMITED|(null)|x"))
     assert (seen is not None) == counts
     assert seen is None or seen.is_held == is_held
+
+
+RECORD = (
+    "JobId={job} UserId=root(0) GroupId=root(0) Name={name} JobState={state} Partition=any TimeLimit=UNLIMITED "
+    "StartTime=2026-11-23T06:23:05 EndTime=2026-11-23T06:23:05 NodeList=lab-own-1 NodeCnt=1 ProcCnt=1 WorkDir=/srv "
+    "ReservationName= Tres=cpu=1,node=1,billing=1 Account= QOS= WcKey= Cluster=lab SubmitTime={at} "
+    "EligibleTime=2026-11-23T06:23:05 DerivedExitCode=0:0 ExitCode=0:0 \n"
+)
+AT, LATER = "2026-11-23T06:22:58", "2026-11-23T06:24:07"
+
+
+class _Queue:
+    """Slurm, as far as it is asked here: what it calls running, and its record of ends."""
+
+    def __init__(self, path: Path, *running: RunningJob) -> None:
+        self.ended_file, self._running = path, running
+
+    def running(self) -> list[RunningJob]:
+        return [*self._running]
+
+
+class _Here:
+    """A machine that is this host."""
+
+    def inside(self, name: str) -> list[str]:
+        if name != "lab-own-1":
+            raise ProgramFailed(f"the machine {name} does not run")
+        return []
+
+
+def test_a_job_that_ended_before_slurms_controller_died_is_known_from_its_record(tmp_path: Path) -> None:
+    record = tmp_path / "jobs.txt"
+    queue = [
+        RunningJob("7", "7", AT, "lab-own-1", is_awaited=False),
+        RunningJob("8", "8", LATER, "lab-own-1", is_awaited=False),
+        RunningJob("9_1", "10", AT, "lab-own-2", is_awaited=True),
+        RunningJob("11", "11", AT, "lab-own-1", is_awaited=False),
+    ]
+    slurm = _Queue(record, *queue)
+    assert [*lost_ends(slurm, _Here())] == []  # type: ignore[arg-type]
+    lines = [
+        RECORD.format(job=7, name="a b JobState=FAILED", state="COMPLETED", at=AT),
+        RECORD.format(job=8, name="x", state="NODE_FAIL", at=AT),
+        RECORD.format(job=10, name="x", state="FAILED", at=AT),
+        RECORD.format(job=11, name="x", state="COMPLETED", at=AT),
+    ]
+    record.write_text("".join(lines) + lines[0][:60])
+    with subprocess.Popen(["bash", "-c", "exec -a 'slurmstepd: [11.batch]' sleep 60"]) as watcher:
+        wait_for = Path(f"/proc/{watcher.pid}/cmdline")
+        while b"slurmstepd" not in wait_for.read_bytes().split(b"\0")[0]:
+            time.sleep(0.01)
+        found = [*lost_ends(slurm, _Here())]  # type: ignore[arg-type]
+        watcher.kill()
+    assert found == [("7", "completed", False), ("9_1", "failed", True)]

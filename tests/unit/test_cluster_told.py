@@ -17,6 +17,7 @@ from app.clusters.rules.told import MOST_GONE, ClusterPast, JobStage, NodeStage,
 from app.clusters.rules.wanted import cluster_of_toml
 from app.domain.inputs import InputError
 from app.domain.times import HOUR_US
+from app.managing import joining
 from app.managing.events import Events
 from app.managing.reporting import _next_lines
 from app.managing.slurm import QueuedJob
@@ -138,6 +139,10 @@ def job(name: str, state: str, nodes: str = "") -> QueuedJob:
     return QueuedJob(name, state, ("own", "spot"), 1, "None", nodes, 0.0, None, "checkpoint=USR1,30", "train")
 
 
+def begins(name: str) -> QueuedJob:
+    return job(name, "PENDING")._replace(reason="BeginTime")
+
+
 def kinds(events: Events) -> list[str]:
     return [json.loads(line)["kind"] for line in events.path.read_text().splitlines()]
 
@@ -153,12 +158,23 @@ def test_looks_are_compared_and_a_new_manager_tells_nothing_twice(tmp_path: Path
     telling.look({}, [job("1", "PENDING")])
     telling.look({}, [job("1", "RUNNING", "b")])
     Telling(_Ends(), events).look({}, [])  # type: ignore[arg-type]
+    telling = Telling(_Ends(), events)  # type: ignore[arg-type]
+    telling.look({}, [job("2", "RUNNING", "b")])
+    assert [telling.has_lost_its_node(one) for one in (begins("2"), begins("3"), job("2", "PENDING"))] == [
+        True,
+        False,
+        False,
+    ]
+    telling.ended("2", "failed")
+    telling.look({}, [job("2", "COMPLETING", "b")])
+    telling.look({}, [])
     Telling(_Ends(), events).look({}, [])  # type: ignore[arg-type]
     assert kinds(events) == [
         "job_seen", "node_ready", "job_started", "job_requeued", "job_started", "job_ended",
+        "job_seen", "job_started", "job_ended",
     ]  # fmt: skip
     assert next(iter(events.newest()))["pause_s"] == 30
-    assert [*events.newest()][-1]["state"] == "completed 1"
+    assert [one["state"] for one in events.newest() if one["kind"] == "job_ended"] == ["completed 1", "failed"]
 
 
 def test_only_whole_lines_are_reported_and_each_with_its_key(tmp_path: Path) -> None:
@@ -176,3 +192,16 @@ def test_only_whole_lines_are_reported_and_each_with_its_key(tmp_path: Path) -> 
     with events.path.open("a") as file:
         file.write("\nno json\n")
     assert _next_lines(events.path, end) == ([], events.path.stat().st_size)
+
+
+def test_machines_that_slurm_forgot_are_known_from_those_that_still_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 2.0, 100.0, 111.0, 112.0])
+    monkeypatch.setattr(joining.time, "monotonic", lambda: next(clock))
+    seen, none = frozenset("ab"), frozenset[str]()
+    known = joining.Joining()
+    known.controller_began(none)
+    assert known.forgotten(seen, frozenset("a")) == none, "b boots"
+    assert known.forgotten(seen, none) == frozenset("a"), "it was a node"
+    known.controller_began(frozenset("bc"))
+    assert known.forgotten(frozenset("bcd"), frozenset("c")) == frozenset("b"), "b was there before the controller"
+    assert known.forgotten(frozenset("d"), none) == none, "d was not"

@@ -5,7 +5,7 @@ No log of a cloud has these machines, so their times are those that the manager 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -131,7 +131,7 @@ def _started_hours(bid: ToldBid, to_us: int) -> int:
 
 
 def _by_time(from_us: int, to_us: int, prices: HourPrices) -> int:
-    inside = [at_us for at_us in prices.at_us if from_us < at_us < to_us]
+    inside = prices.at_us[bisect_right(prices.at_us, from_us) : bisect_left(prices.at_us, to_us)]
     return rounded(sum((end - begin) * prices.price_at(begin) for begin, end in pairwise([from_us, *inside, to_us])))
 
 

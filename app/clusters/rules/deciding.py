@@ -90,6 +90,7 @@ class View:
 
     free_in_s: by when the time limits of its jobs end a busy node's work; a node whose jobs have none is not in it.
     saving_s: how long saving stops the jobs of a busy node; a node with a job that cannot save itself is not in it.
+    forgotten: machines that were nodes of Slurm, and that it does not know any more.
     """
 
     instances: Mapping[str, SeenInstance]
@@ -99,6 +100,7 @@ class View:
     refusing: frozenset[str] = frozenset()
     free_in_s: Mapping[str, float] = field(default_factory=dict)
     saving_s: Mapping[str, float] = field(default_factory=dict)
+    forgotten: frozenset[str] = frozenset()
 
 
 class Action(NamedTuple):
@@ -184,6 +186,8 @@ def _completed(
     elif node is None and is_late:
         yield Action(Deed.DESTROY, name, "it did not join Slurm in time")
         yield Action(Deed.STOP, name, "it did not join Slurm in time")
+    elif node is None and name in view.forgotten:
+        yield Action(Deed.DESTROY, name, "Slurm has forgotten it")  # made anew or given back in the next round
     elif node is not None and node.state is NodeState.BAD:
         yield from _given_back(view, name, "Slurm says that it is down or drained")
     elif node is not None and _is_chained(wanted, view, name, instance):

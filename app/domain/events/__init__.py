@@ -28,6 +28,8 @@ from app.domain.events.jobs import (
     JobEvent,
     JobOffered,
     JobRequested,
+    PeerPaused,
+    PeerResumed,
     RoomHeld,
 )
 from app.domain.events.moves import InstanceMoved
@@ -74,6 +76,8 @@ __all__ = [
     "NodeOpened",
     "NodeRemoved",
     "Notice",
+    "PeerPaused",
+    "PeerResumed",
     "PolicyChanged",
     "PromiseEnding",
     "QuotaRemoved",

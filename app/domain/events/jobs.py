@@ -162,5 +162,29 @@ class ForeignJobEnded:
     reason: str | None = None
 
 
+@event("peer_paused", since=7, subject="peer", group=Group.FOREIGN, decisive=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerPaused:
+    """Nothing is offered to a peer any more, and nothing is taken from it. What is awarded goes on.
+
+    `reason`: who paused it, an operator or the breaker; `why` in their words. It stands in the logs of the clouds that
+    have to do with the peer, some seconds after it was done.
+    """
+
+    at_us: int
+    peer: str
+    reason: str
+    why: str | None = None
+
+
+@event("peer_resumed", since=7, subject="peer", group=Group.FOREIGN, decisive=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerResumed:
+    """A peer that was paused is offered jobs again, and its offers are heard."""
+
+    at_us: int
+    peer: str
+
+
 JobEvent = JobRequested | JobAdmitted | JobOffered | JobDeclined | JobAwarded | JobCancelled | JobEnded
-ForeignEvent = RoomHeld | ForeignJobAdmitted | ForeignJobEnded
+ForeignEvent = RoomHeld | ForeignJobAdmitted | ForeignJobEnded | PeerPaused | PeerResumed

@@ -23,6 +23,8 @@ from app.domain.events import (
     JobEnded,
     JobOffered,
     JobRequested,
+    PeerPaused,
+    PeerResumed,
     RoomHeld,
 )
 from app.domain.jobs import AttemptKey, Word
@@ -67,6 +69,8 @@ class Jobs:
             RoomHeld: self._hold,
             ForeignJobAdmitted: self._admit_foreign,
             ForeignJobEnded: self._end_foreign,
+            PeerPaused: self._pause,
+            PeerResumed: self._pause,
             InstanceStopped: self._stop,
             InstanceEvicted: self._evict,
         }
@@ -215,6 +219,10 @@ class Jobs:
                 self.standings[standing.peer] = old
 
         return undo
+
+    def _pause(self, event: PeerPaused | PeerResumed) -> Undo:
+        who = event.reason if isinstance(event, PeerPaused) else None
+        return self._stand(self._standing(event.peer)._replace(paused=who))
 
     def _forget(self, now_us: int) -> Undo:
         """Let go what ended too long ago."""

@@ -34,7 +34,7 @@ class PeerTally(NamedTuple):
     As a host of our jobs: attempts `offered` to it, those `declined` by reason, `awarded`, the sum of the probabilities
     of preemption that it `promised` with `bound` of these, and how awards `ended`; `recent`: the newest ends.
     As an origin: attempts of its jobs here by what became of them, `hosted`; `held` and `running` count all that ever
-    were.
+    were. `paused`: who paused it; None: it is not paused.
     """
 
     peer: str
@@ -46,6 +46,7 @@ class PeerTally(NamedTuple):
     ended: WordCounts = ()
     recent: tuple[AwardFate, ...] = ()
     hosted: WordCounts = ()
+    paused: str | None = None
 
     @property
     def promised_ratio(self) -> float | None:

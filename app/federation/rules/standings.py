@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from app.domain.events import PeerPaused, PeerResumed
 from app.domain.jobs import AwayEnd, Word
 from app.domain.times import SECOND_US
 from app.domain.values import NodeStatus
 from app.engine.cloud import Cloud
 from app.engine.jobs.standings import LAPSED, AwardFate, PeerTally
+from app.federation.rules.peers import Peer
 from app.judging.intervals import exact_interval
 
 LEAST_AWARDS = 20
@@ -79,6 +81,20 @@ def broken(fates: Sequence[AwardFate]) -> str | None:
     if low <= _MOST_OVER * promised:
         return None
     return f"of {len(judged)} awards it preempted or lost {lost}, and had promised {promised:.3g} of them at most"
+
+
+def decide_pauses(cloud: Cloud, peers: Sequence[Peer], at_us: int) -> list[PeerPaused | PeerResumed]:
+    """Return what the log of a cloud does not tell yet: which of the peers that it knows are paused, and by whom."""
+    found: list[PeerPaused | PeerResumed] = []
+    for peer in peers:
+        told = cloud.jobs.standings.get(peer.name)
+        if told is None or told.paused == peer.paused_by:
+            continue
+        if peer.paused_by is None:
+            found.append(PeerResumed(at_us=at_us, peer=peer.name))
+        else:
+            found.append(PeerPaused(at_us=at_us, peer=peer.name, reason=peer.paused_by, why=peer.paused_because))
+    return found
 
 
 def preempted(standing: PeerTally) -> PreemptedShare:

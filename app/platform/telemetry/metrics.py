@@ -84,6 +84,12 @@ OFFERS = _counter(
     "Messages of this worker about jobs at peers: `offer`, `award`, `cancel`; and the words that came back.",
     ["cloud", "peer", "wish", "word"],
 )
+OFFER_S = _histogram(
+    "tenure_offer_duration_seconds",
+    "Time of messages of this worker to a peer about jobs, until its answer, or until none was waited for any more.",
+    ["peer"],
+    buckets=_REQUEST_S,
+)
 EXTENDED = _counter(
     "tenure_automatic_extensions_total",
     "Instances that this worker has extended because their starts wanted more, each time.",

@@ -155,4 +155,4 @@ _CHECKS = {
     "foreign_job_admitted": _foreign_admitted,
     "foreign_job_ended": _foreign_ended,
 }
-KINDS = frozenset({*_CHECKS, "job_cancelled"})
+KINDS = frozenset({*_CHECKS, "job_cancelled", "peer_paused", "peer_resumed"})

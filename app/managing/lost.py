@@ -1,0 +1,83 @@
+"""Puts right what Slurm's controller has lost of jobs at its death.
+
+It writes its state each five seconds, and its record of ended jobs at once. So after its death it may call a job
+running that had ended. It would find out after minutes, and run the job again from its beginning. A job that ran on a
+node of which it does not know it queues again, to begin a minute later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from app.managing.machines import MachineDriver
+from app.managing.programs import ProgramFailed, run
+from app.managing.slurm import Slurm
+from app.managing.telling import Telling
+
+_TAIL_BYTES = 1 << 20
+_RECORD = re.compile(
+    r"^JobId=(\d+) UserId=.* JobState=(\w+) Partition=.* "
+    r"SubmitTime=(\S+) EligibleTime=\S+ DerivedExitCode=\S+ ExitCode=\S+ ?$",
+    re.MULTILINE,
+)
+_ENDS = {"COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE"}
+
+
+class LostEnd(NamedTuple):
+    """A job that had ended, and Slurm's word for how. is_awaited: another job waits for it."""
+
+    job: str
+    state: str
+    is_awaited: bool
+
+
+def put_right(slurm: Slurm, machines: MachineDriver, telling: Telling) -> None:
+    """End the jobs that had ended, and let those that lost their node begin at once.
+
+    One for which another job waits is queued again, for Slurm would call it cancelled, and the other never ready.
+    """
+    for one in lost_ends(slurm, machines):
+        if one.is_awaited:
+            slurm.requeue(one.job)
+        else:
+            slurm.cancel(one.job)
+            telling.ended(one.job, one.state)
+    for job in slurm.jobs():
+        if telling.has_lost_its_node(job):
+            with suppress(ProgramFailed):  # Slurm does it, and complains that there is no node for it yet
+                slurm.hasten(job.job_id)
+
+
+def lost_ends(slurm: Slurm, machines: MachineDriver) -> Iterator[LostEnd]:
+    """Yield the jobs that Slurm calls running, of whose end it has a record, and of which their machine runs nothing.
+
+    A job that was queued again has another time of submission, so an earlier end is not taken for its own.
+    """
+    ended = recorded_ends(slurm.ended_file)
+    for one in slurm.running():
+        state = ended.get((one.number, one.submitted))
+        if state in _ENDS and not _runs(machines, one.host, one.number):
+            yield LostEnd(one.job_id, state.lower(), one.is_awaited)
+
+
+def recorded_ends(path: Path) -> dict[tuple[str, str], str]:
+    """Return the last word for the end of each job, by its number and its time of submission, from a file's tail."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(path.stat().st_size - _TAIL_BYTES, 0))
+            text = file.read(_TAIL_BYTES).decode(errors="replace")
+    except OSError:
+        return {}
+    return {(number, submitted): state for number, state, submitted in _RECORD.findall(text)}
+
+
+def _runs(machines: MachineDriver, node: str, number: str) -> bool:
+    """Return True if a machine has a process that watches over a job. What users wrote into a record is not trusted."""
+    with suppress(ProgramFailed):
+        told = run([*machines.inside(node), "sh", "-c", "cat /proc/[0-9]*/cmdline; true"])
+        return f"slurmstepd: [{number}." in told
+    return False
