@@ -115,7 +115,7 @@ class QuotaKind(StrEnum):
     OVERRAN = "overran"
 
 
-@newer(SPOT_START=5)
+@newer(SPOT_START=5, ON_DEMAND_MOVE=7, NODE_RESIZED=7)
 class EvictionReason(StrEnum):
     """The reason for which a spot instance was evicted."""
 
@@ -123,6 +123,8 @@ class EvictionReason(StrEnum):
     NODE_REMOVED = "node_removed"
     DRILL = "drill"
     SPOT_START = "spot_start"
+    ON_DEMAND_MOVE = "on_demand_move"
+    NODE_RESIZED = "node_resized"
 
 
 class AfterPromise(StrEnum):

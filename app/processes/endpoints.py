@@ -22,6 +22,7 @@ from app.platform.http import errors as api_errors
 from app.platform.http.page_forms import NumberedPageQuery, PageQuery
 from app.platform.http.serving import Served
 from app.processes.cluster_endpoints import CLUSTER_METRICS, CLUSTERS
+from app.processes.controller_endpoints import CONTROLLERS
 from app.processes.job_endpoints import JOBS, PEER_METRICS, PEERS
 from app.processes.node_endpoints import NODES
 from app.processes.plan_endpoints import PLANS
@@ -31,7 +32,6 @@ from app.scheduling.http import clouds, instances, owners
 from app.scheduling.wire import clouds as cloud_wire
 from app.scheduling.wire import events as event_wire
 from app.scheduling.wire import instances as instance_wire
-from app.scheduling.wire import moves as move_wire
 from app.scheduling.wire import nodes as node_wire
 from app.scheduling.wire import operations as operation_wire
 from app.scheduling.wire import owners as owner_wire
@@ -87,23 +87,7 @@ ENDPOINTS = (
         ),
         example={"lifetime_s": 43200},
     ),
-    Served(
-        endpoints.MOVE,
-        instances.move_instance,
-        role=Role.SERVICE,
-        body=move_wire.MovedBody,
-        errors=(
-            *_OWN_TIME,
-            *_WRITE,
-            errors.NodeNotFound,
-            errors.MoveOfEnded,
-            errors.MoveOfGroup,
-            errors.MoveToDrained,
-            errors.MoveWithoutRoom,
-            errors.FormatNotInForce,
-        ),
-        example={"node": "node-1"},
-    ),
+    *CONTROLLERS,
     Served(
         endpoints.EXTENSION_QUOTE,
         instances.quote_extension,

@@ -8,10 +8,10 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.admission.batch import Changed, Extended, Moved, Outcome, Started
+from app.admission.outcomes import Changed, Extended, Moved, Observed, Outcome, Started
 from app.domain.errors import TenureError
 from app.domain.events import InstanceRejected
-from app.domain.requests import ExtendRequest, MoveRequest, Operation, StopRequest
+from app.domain.requests import AbortRequest, ExtendRequest, MoveRequest, ObserveRequest, Operation, StopRequest
 from app.domain.times import to_datetime
 from app.domain.values import InstanceStatus, Role
 from app.platform.http.auth import caller_of, granted_to, owner_of
@@ -37,6 +37,7 @@ from app.scheduling.wire.instances import (
 )
 from app.scheduling.wire.moves import MovedBody, move_answer
 from app.scheduling.wire.nodes import AtQuery
+from app.scheduling.wire.observed import AbortedBody, ObservedBody, observation_answer
 from app.scheduling.wire.single import SingleStartBody
 from tenure_client.forms.instances import BatchAnswer, BatchResult, DrillAnswer, InstancesAnswer
 
@@ -102,8 +103,32 @@ async def move_instance(request: Request) -> Response:
     return respond(move_answer(await reached(request, Scheduler).move(path["cloud"], asked)))
 
 
+async def observe_instance(request: Request) -> Response:
+    """Record that an on-demand instance runs on a node, with a flavor, whatever was known of it.
+
+    If it was not known, it is started there; if it ran elsewhere or was smaller or larger, it is so no more. Spot
+    instances on that node make room for it, the youngest first. If they are not enough, the node's capacity is raised
+    to what its on-demand instances use. What is known already changes nothing.
+    """
+    body, path = await read_body(request, ObservedBody), request.path_params
+    asked = ObserveRequest(path["instance"], body.flavor, body.node, body.at_us, body.project, body.user)
+    return respond(observation_answer(await reached(request, Scheduler).observe(path["cloud"], asked)))
+
+
+async def abort_instance(request: Request) -> Response:
+    """Record that an instance which was accepted never ran, so it does not count as admitted.
+
+    Nothing happens if it has ended already. One that ran is stopped, not aborted.
+    """
+    body, path = await read_body(request, AbortedBody), request.path_params
+    await reached(request, Scheduler).abort(path["cloud"], AbortRequest(path["instance"], body.at_us))
+    return Response(status_code=204)
+
+
 async def run_batch(request: Request) -> Response:
-    """Decide up to 1000 starts, stops, extensions and moves in order, in one transaction. Each has its own status.
+    """Decide up to 1000 starts, stops, extensions, moves, observations and aborts in order, in one transaction.
+
+    Each has its own status.
 
     If they have more than 5000 events together, or take long while others wait, the rest follows in further
     transactions, whole operations in each, and what others asked for may be decided in between.
@@ -113,7 +138,7 @@ async def run_batch(request: Request) -> Response:
     (`preemptible.batch.epochs_crossed`): send them again.
     """
     operations = await read_batch(request, owner_of(request))
-    _check_may_move(request, operations)
+    _check_may_tell(request, operations)
     outcomes = await reached(request, Scheduler).batch(request.path_params["cloud"], operations)
     request_id = request.scope["state"]["request_id"]
     with Turns() as turns:
@@ -177,13 +202,18 @@ def _result(request_id: str, outcome: Outcome) -> BatchResult:
         return BatchResult(status=200, extension=extension_answer(outcome.decision, outcome.seq))
     if isinstance(outcome, Moved):
         return BatchResult(status=200, move=move_answer(outcome))
+    if isinstance(outcome, Observed):
+        return BatchResult(status=200, observation=observation_answer(outcome))
     assert not isinstance(outcome, Changed)
     return _STOPPED
 
 
-def _check_may_move(request: Request, operations: Iterable[Operation]) -> None:
-    """Raise Forbidden if the caller may not say where instances run, and does."""
-    if any(isinstance(one, MoveRequest) for one in operations) and Role.SERVICE not in granted_to(
-        caller_of(request).role
-    ):
-        raise Forbidden(f"a move takes the role {Role.SERVICE.value}")
+def _check_may_tell(request: Request, operations: Iterable[Operation]) -> None:
+    """Raise Forbidden if the caller may not say what became of instances, and does."""
+    told = {type(one) for one in operations} & _TOLD.keys()
+    if told and Role.SERVICE not in granted_to(caller_of(request).role):
+        raise Forbidden(f"{_TOLD[told.pop()]} takes the role {Role.SERVICE.value}")
+
+
+_TOLD = {MoveRequest: "a move", ObserveRequest: "an observation", AbortRequest: "an abort"}
+"""The operations that controllers alone may send."""

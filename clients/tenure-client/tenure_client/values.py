@@ -143,6 +143,24 @@ class Move(Struct, omit_defaults=True):
     at: datetime | None = None
 
 
+class Observe(Struct, omit_defaults=True):
+    """The place of an on-demand instance, and its flavor, in a batch. It takes the role `service`."""
+
+    id: str
+    node: str
+    flavor: str
+    project: str | None = None
+    user: str | None = None
+    at: datetime | None = None
+
+
+class Abort(Struct, omit_defaults=True):
+    """An instance that was accepted and never ran, in a batch. It takes the role `service`."""
+
+    id: str
+    at: datetime | None = None
+
+
 class PolicyChange(TypedDict, total=False):
     """Fields of a policy as the HTTP interface names them. Fields left out stay, or take their defaults."""
 
