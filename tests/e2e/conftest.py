@@ -12,7 +12,7 @@ from processes import Process, tenure_here
 
 @pytest.fixture(scope="session", autouse=True)
 def nursery_ends() -> Iterator[None]:
-    """What has loaded the service for the tests ends with them."""
+    """The process that has loaded the service for the tests ends with them."""
     yield
     end_nursery()
 
