@@ -64,7 +64,12 @@ def test_only_our_instances_are_listed_shown_and_explained(ours: dict[str, httpx
     assert [one["id"] for one in after["instances"]] == ["o2"]
     assert caller.get(f"{PATH}/instances", params={"marker": "t1"}).status_code == 400
     assert caller.get(f"{PATH}/instances/o1").json()["project"] == OURS
-    for path in ("instances/t1", "instances/t1/explanation", "instances/t1/checkpoint-advice?pause_s=60", "instances/no"):
+    for path in (
+        "instances/t1",
+        "instances/t1/explanation",
+        "instances/t1/checkpoint-advice?pause_s=60",
+        "instances/no",
+    ):
         assert code(caller.get(f"{PATH}/{path}")) == GONE, path
     assert [one["id"] for one in caller.get(f"{PATH}/handovers").json()["handovers"]] == ["o2"]
     told = caller.get(f"{PATH}/instances/o2/explanation")
