@@ -26,6 +26,7 @@ WORDS = {
     "reliability": ("reliability",),
     "extending": ("extend",),
     "moving": ("move", "proposals"),
+    "observing": ("observe", "abort", "resize"),
     "jobs": ("job",),
     "peers": ("peer",),
     "quotas": ("quota",),

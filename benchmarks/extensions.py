@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, PromiseEnding, Recorded
-from app.domain.requests import ExtendRequest, Operation, StartRequest
+from app.domain.requests import Driven, ExtendRequest, StartRequest
 from app.domain.strata import STRATA, stratum_of
 from app.domain.values import Clock, Forecast, Guarantee, Market, Policy
 from app.domain.wanted import Wanted
@@ -130,12 +130,12 @@ def run(scenario: Scenario, kind: str) -> Outcome:
     return counting.outcome
 
 
-def _take(cloud: DrivenCloud, step: Operation, outcome: Outcome) -> None:
+def _take(cloud: DrivenCloud, step: Driven, outcome: Outcome) -> None:
     decision = cloud.step(step)
     outcome.asked += isinstance(step, ExtendRequest) and decision is not None
 
 
-def _declared(steps: Sequence[Operation], true: dict[str, StartRequest], kind: str) -> Iterator[Operation]:
+def _declared(steps: Sequence[Driven], true: dict[str, StartRequest], kind: str) -> Iterator[Driven]:
     """Return the steps as their owners would send them who declare lifetimes in this way."""
     if kind != "longest":
         return in_parts(steps, true, PARTS if kind == "quarters" else 1)
@@ -146,9 +146,9 @@ def _longest(start: StartRequest) -> StartRequest:
     return replace(start, lifetime_us=None, wanted=Wanted(None, max((start.lifetime_us or 0) // PARTS, 1)))
 
 
-def in_parts(steps: Sequence[Operation], true: dict[str, StartRequest], parts: int) -> Iterator[Operation]:
+def in_parts(steps: Sequence[Driven], true: dict[str, StartRequest], parts: int) -> Iterator[Driven]:
     """Return the steps with the first part declared at each spot start, and the extensions in between, by time."""
-    keyed: list[tuple[tuple[int, int], Operation]] = []
+    keyed: list[tuple[tuple[int, int], Driven]] = []
     for number, step in enumerate(steps):
         at_us = step.at_us or 0
         start = true.get(step.instance_id) if isinstance(step, StartRequest) else None

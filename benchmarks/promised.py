@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, Recorded
-from app.domain.requests import Operation, StartRequest, StopRequest
+from app.domain.requests import Driven, StartRequest, StopRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Clock, Forecast, Guarantee, Market, Policy
 from app.domain.wanted import Wanted
@@ -120,7 +120,7 @@ class Jobs:
     def _later(self, at_us: int, act: Any, job: Job) -> None:  # noqa: ANN401 - a method
         heapq.heappush(self._due, (at_us, next(self._order), act, job))
 
-    def _step(self, operation: Operation) -> Any:  # noqa: ANN401 - an event
+    def _step(self, operation: Driven) -> Any:  # noqa: ANN401 - an event
         decision = self._cloud.step(operation)
         victims, self._victims = self._victims, []
         for name, at_us in victims:

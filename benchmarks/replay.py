@@ -44,8 +44,9 @@ from app.engine.cluster import (
 from app.engine.compiled import compiled
 from app.engine.eviction import place_on_demand
 from app.forecast.compute import Forecaster
+from app.forecast.operations import END, NODE_ADDED, START_ON_DEMAND, START_SPOT, VIRTUAL, Operations
 from app.forecast.replay import Replay
-from app.forecast.replayed import END, NODE_ADDED, START_ON_DEMAND, START_SPOT, VIRTUAL, History, Operations
+from app.forecast.replayed import History
 from app.forecast.table import QuantileTable
 from app.workbench.workload import flavors, load_workload, operations
 

@@ -34,6 +34,7 @@ from app.domain.events import (
     NodeDrained,
     NodeOpened,
     NodeRemoved,
+    NodeResized,
     PeerPaused,
     PeerResumed,
     PolicyChanged,
@@ -382,5 +383,15 @@ LOG: list[Event] = [
         project="4f2c",
         user="9b1d",
     ),
+    NodeResized(at_us=at(36), node="o", capacity=Resources(8, 8192, 0)),
+    FlavorAdded(at_us=at(36), flavor="c2", demand=Resources(2)),
+    started(36, "seen", market=OD, node="o", project="4f2c", observed=True),
+    started(36, "younger", node="o", lifetime_us=HOUR_US, basis=Basis(slots=1)),
+    InstanceEvicted(**ending(37, "younger"), reason=EvictionReason.ON_DEMAND_MOVE, cause_seq=84),
+    InstanceMoved(**ending(37, "seen"), node="n", former_node="o", as_flavor="c2"),
+    started(37, "youngest", node="o", lifetime_us=HOUR_US, basis=Basis(slots=1)),
+    InstanceEvicted(**ending(38, "youngest"), reason=EvictionReason.NODE_RESIZED, cause_seq=87),
+    NodeResized(at_us=at(38), node="o", capacity=Resources(1)),
+    InstanceStopped(**ending(38, "of-a-project"), aborted=True),
 ]
 """In an order that a log could have."""

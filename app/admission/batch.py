@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from app.admission.decide import accepted, decide_start, decide_stop
@@ -17,6 +17,8 @@ from app.admission.limits import MOST_RUNNING, is_class_too_many, is_full
 from app.admission.looks import looks_before
 from app.admission.moments import check_clock, is_ahead, is_external, time_of, time_of_change
 from app.admission.move import check_runs, decide_move, is_there
+from app.admission.observe import decide_abort, decide_observation, is_as_observed
+from app.admission.outcomes import Change, Changed, Extended, Moved, Observed, Outcome, Started, Step, Stopped
 from app.admission.plain import is_plain_start, runs_alone
 from app.admission.quote import Quotes
 from app.domain.errors import (
@@ -30,7 +32,6 @@ from app.domain.errors import (
 )
 from app.domain.events import (
     Event,
-    ExtensionDecision,
     ExtensionRejected,
     InstanceEvicted,
     InstanceExtended,
@@ -39,11 +40,18 @@ from app.domain.events import (
     InstanceStarted,
     InstanceStopped,
     Recorded,
-    StartDecision,
     answers_request,
 )
 from app.domain.events.formats import LOG_FORMAT, in_format, is_whole_in, told_in
-from app.domain.requests import ExtendRequest, MoveRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import (
+    AbortRequest,
+    ExtendRequest,
+    MoveRequest,
+    ObserveRequest,
+    Operation,
+    StartRequest,
+    StopRequest,
+)
 from app.domain.values import Clock, Guarantee, Market
 from app.engine.cloud import LEAST_RUN, LONGEST_RUN, Cloud
 
@@ -52,66 +60,6 @@ OWNERS_SINCE = 5
 EVENTS_AT_ONCE = 256
 """The number of events of one step that are applied together at most, so that other tasks get their turns."""
 _RUN = (InstanceStarted, InstanceStopped)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """An operator's change. `decide` returns its events, given the state and a time in microseconds.
-
-    `jump` allows a time further ahead of an external clock than the policy's step. `starts`: ids of instances that it
-    may start, which must be new.
-    """
-
-    decide: Callable[[Cloud, int], Sequence[Event]]
-    at_us: int | None = None
-    jump: bool = False
-    starts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """The answer to a start: the decision and its seq. `repeated` says that an earlier request had it decided."""
-
-    decision: StartDecision
-    seq: int
-    repeated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """The answer to a stop. `changed` is False if the instance had ended before."""
-
-    instance_id: str
-    changed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Extended:
-    """The answer to an extension: the decision and its seq. `repeated` says that an earlier request had it decided."""
-
-    decision: ExtensionDecision
-    seq: int
-    repeated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """The answer to a move. `changed` is None if the instance was on that node already, else the event and its seq."""
-
-    instance_id: str
-    node: str
-    changed: tuple[InstanceMoved, int] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """The answer to a change: its events, none if the state was as wanted already."""
-
-    events: tuple[Event, ...]
-
-
-Step = Operation | Change
-Outcome = Started | Stopped | Extended | Moved | Changed | TenureError
 
 
 @dataclass(slots=True)
@@ -185,7 +133,7 @@ def _plain_run(batch: Batch, cloud: Cloud, steps: Sequence[Step]) -> list[Operat
     started: set[str] = set()
     stopped: set[str] = set()
     for step in steps if is_plain else ():
-        if isinstance(step, Change | ExtendRequest | MoveRequest) or step.at_us is not None or not _is_own(cloud, step):
+        if not isinstance(step, StartRequest | StopRequest) or step.at_us is not None or not _is_own(cloud, step):
             break
         name = step.instance_id
         if isinstance(step, StopRequest):
@@ -239,7 +187,7 @@ def decide_next(
         batch.recorded += looks_before(cloud, step, batch.known, quotes)
     if _is_new(batch, cloud, step) and (due_table_us(cloud, step, quotes) or 0) > waited_us:
         return False
-    if isinstance(step, StopRequest) and step.instance_id in batch.ended:
+    if isinstance(step, StopRequest | AbortRequest) and step.instance_id in batch.ended:
         batch.outcomes.append(Stopped(step.instance_id, changed=False))
         return True
     try:
@@ -262,7 +210,7 @@ def _apply_some(batch: Batch, cloud: Cloud) -> None:
         batch.recorded.append(cloud.apply(event))
         if isinstance(event, InstanceEvicted | InstanceStopped):
             batch.ended.add(event.instance_id)
-        elif isinstance(batch.outcome, Changed) and isinstance(event, InstanceStarted):
+        elif isinstance(batch.outcome, Changed | Observed) and isinstance(event, InstanceStarted):
             batch.known[event.instance_id] = batch.recorded[-1]
     if not batch.unapplied:
         batch.outcomes.append(_outcome_of(batch, batch.recorded[-1]) if batch.outcome is None else batch.outcome)
@@ -315,18 +263,13 @@ def _decide(
             check_clock(cloud, step.at_us)
             return Moved(step.instance_id, step.node, None), ()
         return None, decide_move(cloud, step, time_of(cloud, step.at_us, server_us))
-    known = batch.known
+    if isinstance(step, ObserveRequest):
+        return _decide_observation(batch, cloud, step, server_us)
     if isinstance(step, Change):
-        at_us = (
-            cloud.at_us
-            if step.at_us is None and is_external(cloud)
-            else time_of_change(cloud, step.at_us, server_us, jump=step.jump)
-        )
-        events = tuple(step.decide(cloud, at_us))
-        taken = next((one.instance_id for one in _starts(events) if one.instance_id in known), None)
-        if taken is not None:
-            raise InstanceConflict(f"instance {taken!r} was requested before")
-        return Changed(events), events
+        return _decide_change(batch, cloud, step, server_us)
+    if isinstance(step, AbortRequest):
+        return _decide_abort(batch, cloud, step, server_us)
+    known = batch.known
     if step.instance_id in known:
         return _decide_again(cloud, step, known[step.instance_id], server_us)
     at_us = time_of(cloud, step.at_us, server_us)
@@ -334,13 +277,51 @@ def _decide(
         if is_class_too_many(cloud, step):
             raise TooManyClasses(f"{len(cloud.classes)} eviction probabilities are promised here: ask for one of them")
         if is_full(cloud, step.count):
-            raise TooManyInstances(f"{cloud.machine_count} instances run here, and {MOST_RUNNING} may: stop some")
+            raise _too_many(cloud)
         # An older format cannot say whose an instance is, so its owner has no quota.
         told = step if batch.log_format >= OWNERS_SINCE else replace(step, owner=None)
         return None, decide_start(cloud, told, at_us, quotes)
     if step.instance_id not in cloud.running:
         raise InstanceNotFound(f"there is no instance {step.instance_id!r}")
     return Stopped(step.instance_id, changed=True), decide_stop(cloud, step.instance_id, at_us)
+
+
+def _decide_change(batch: Batch, cloud: Cloud, step: Change, server_us: int) -> tuple[Outcome, Sequence[Event]]:
+    if step.at_us is None and is_external(cloud):
+        at_us = cloud.at_us
+    else:
+        at_us = time_of_change(cloud, step.at_us, server_us, jump=step.jump)
+    events = tuple(step.decide(cloud, at_us))
+    taken = next((one.instance_id for one in _starts(events) if one.instance_id in batch.known), None)
+    if taken is not None:
+        raise InstanceConflict(f"instance {taken!r} was requested before")
+    return Changed(events), events
+
+
+def _decide_observation(
+    batch: Batch, cloud: Cloud, step: ObserveRequest, server_us: int
+) -> tuple[Outcome, Sequence[Event]]:
+    ran = step.instance_id in batch.known or step.instance_id in batch.ended
+    if is_as_observed(cloud, step):
+        check_clock(cloud, step.at_us)
+        return Observed(step.instance_id), ()
+    if is_full(cloud, 1):
+        raise _too_many(cloud)
+    events = tuple(decide_observation(cloud, step, time_of(cloud, step.at_us, server_us), ran=ran))
+    return Observed(step.instance_id, events, cloud.seq + len(events)), events
+
+
+def _decide_abort(batch: Batch, cloud: Cloud, step: AbortRequest, server_us: int) -> tuple[Outcome, Sequence[Event]]:
+    if step.instance_id not in cloud.running and step.instance_id not in batch.known:
+        raise InstanceNotFound(f"there is no instance {step.instance_id!r}")
+    if step.instance_id not in cloud.running:
+        return Stopped(step.instance_id, changed=False), ()
+    at_us = time_of(cloud, step.at_us, server_us)
+    return Stopped(step.instance_id, changed=True), decide_abort(cloud, step.instance_id, at_us)
+
+
+def _too_many(cloud: Cloud) -> TooManyInstances:
+    return TooManyInstances(f"{cloud.machine_count} instances run here, and {MOST_RUNNING} may: stop some")
 
 
 def _starts(events: Iterable[Event]) -> Iterator[InstanceStarted]:

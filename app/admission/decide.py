@@ -45,6 +45,7 @@ MOST_VICTIMS = 1000
 """The number of instances that one start may evict. Its answer names them all, and is in one piece."""
 MOST_REMOVED = 10_000
 """The number of instances that the removal of a node may evict."""
+_OF_A_NODE = {EvictionReason.NODE_REMOVED, EvictionReason.NODE_RESIZED}
 MOST_HANDOVERS = 50_000
 """The number of evictions of a cloud that may be unconfirmed. The state keeps each until its deadline."""
 
@@ -66,7 +67,7 @@ def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
         decide(request) if wanted is None else decide_wanted(request, wanted, cloud.policy, at_us, decide, explore)
     )
     victims = decision.victims if isinstance(decision, InstanceStarted) else ()
-    return [*_evictions(cloud, victims, at_us, EvictionReason.SPOT_START), decision]
+    return [*evictions(cloud, victims, at_us, EvictionReason.SPOT_START), decision]
 
 
 def decide_stop(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:
@@ -84,7 +85,7 @@ def decide_node_removal(cloud: Cloud, node: str, at_us: int) -> Sequence[Event]:
     if on_demand:
         raise NodeNotEmpty(f"{on_demand} on-demand instances run on node {node!r}; drain it and wait for their stops")
     victims = [i.instance_id for i in reversed(running)]
-    return [*_evictions(cloud, victims, at_us, EvictionReason.NODE_REMOVED), NodeRemoved(at_us=at_us, node=node)]
+    return [*evictions(cloud, victims, at_us, EvictionReason.NODE_REMOVED), NodeRemoved(at_us=at_us, node=node)]
 
 
 def decide_drill(cloud: Cloud, instance_id: str | None, at_us: int) -> Sequence[Event]:
@@ -92,7 +93,7 @@ def decide_drill(cloud: Cloud, instance_id: str | None, at_us: int) -> Sequence[
 
     Raises DrillImpossible if there is no such instance.
     """
-    return _evictions(cloud, [drill_victim(cloud, instance_id)], at_us, EvictionReason.DRILL)
+    return evictions(cloud, [drill_victim(cloud, instance_id)], at_us, EvictionReason.DRILL)
 
 
 def drill_victim(cloud: Cloud, instance_id: str | None) -> str:
@@ -116,8 +117,8 @@ def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequen
         node, victims = cloud.place_on_demand(request.flavor, at_us)
     if node is None:
         return [_rejected(cloud, request, at_us, Rejection.NO_CAPACITY, None)]
-    evictions = _evictions(cloud, victims, at_us, EvictionReason.ON_DEMAND_START)
-    return [*evictions, accepted(cloud, request, at_us, (node,), None, victims)]
+    gone = evictions(cloud, victims, at_us, EvictionReason.ON_DEMAND_START)
+    return [*gone, accepted(cloud, request, at_us, (node,), None, victims)]
 
 
 def _decide_spot(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> StartDecision:
@@ -293,22 +294,23 @@ def decide_overdue(cloud: Cloud, at_us: int) -> Sequence[Event]:
     return [EvictionOverdue(at_us=at_us, instance_id=one.instance_id, deadline_us=one.deadline_us) for one in due]
 
 
-def _evictions(cloud: Cloud, victims: Sequence[str], at_us: int, reason: EvictionReason) -> list[Event]:
+def evictions(cloud: Cloud, victims: Sequence[str], at_us: int, reason: EvictionReason, before: int = 0) -> list[Event]:
     """Return the eviction events. With a grace period, an `EvictionScheduled` with the deadline precedes each.
 
+    `before`: the number of events that are decided before them. Their cause follows them, but a drill is its own.
     The grace period affects only the hand-over: the room is booked at once, so a replay decides like the live
     scheduler.
     """
     if not victims:  # as for nearly every start
         return []
     deadline_us = _deadline_us(cloud, at_us)
-    most = MOST_REMOVED if reason is EvictionReason.NODE_REMOVED else MOST_VICTIMS
+    most = MOST_REMOVED if reason in _OF_A_NODE else MOST_VICTIMS
     if len(victims) > most:
         raise TooManyEvictions(f"{len(victims)} instances would be evicted; one such request evicts {most} at most")
     if deadline_us is not None and len(cloud.handovers) + len(victims) > MOST_HANDOVERS:
         raise TooManyEvictions(f"{len(cloud.handovers)} evictions are unconfirmed, and {MOST_HANDOVERS} may be")
     count = len(victims) if deadline_us is None else 2 * len(victims)
-    cause_seq = cloud.seq + count + (reason is not EvictionReason.DRILL)
+    cause_seq = cloud.seq + before + count + (reason is not EvictionReason.DRILL)
     scheduled = (
         []
         if deadline_us is None
@@ -359,6 +361,7 @@ def accepted(
         allowed=_allowed(cloud, request),
         project=request.project,
         user=request.user,
+        observed=request.observed,
     )
 
 

@@ -191,6 +191,14 @@ class MoveWithoutRoom(Conflict):
     """The node has no room for the instance."""
 
 
+class ObservedSpot(Conflict):
+    """The instance is a spot instance, or was one; only on-demand instances are observed."""
+
+
+class NodeTooSmall(Conflict):
+    """The on-demand instances on the node use more than the capacity that it is to have."""
+
+
 class TooManyWebhooks(Conflict):
     """The cloud has the largest number of webhooks allowed."""
 

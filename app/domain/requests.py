@@ -22,7 +22,8 @@ class StartRequest:
     with `wanted` which ones they take. `owner` is the caller, by what the names of its tokens have in common; None
     stands for admins, who may use any id. `count` is the number of members of a group, which are placed, promised and
     evicted together; only spot starts may have more than 1. `nodes` are the only ones that it may take; none: any. They
-    are what the controller can use now, and no part of what is asked. `project` and `user` tell for whom it is.
+    are what the controller can use now, and no part of what is asked. `project` and `user` tell for whom it is. An
+    `observed` start is not asked for: its controller tells of it.
     """
 
     instance_id: str
@@ -37,6 +38,7 @@ class StartRequest:
     nodes: tuple[str, ...] = ()
     project: str | None = None
     user: str | None = None
+    observed: bool = False
 
 
 @quick()
@@ -71,4 +73,34 @@ class MoveRequest:
         """Return None: any id may be named."""
 
 
-Operation = StartRequest | StopRequest | ExtendRequest | MoveRequest
+@dataclass(frozen=True, slots=True)
+class ObserveRequest:
+    """An on-demand instance of this flavor runs on this node, as its controller sees, whether it was placed or not."""
+
+    instance_id: str
+    flavor: str
+    node: str
+    at_us: int | None = None
+    project: str | None = None
+    user: str | None = None
+
+    @property
+    def owner(self) -> None:
+        """Return None: any id may be named."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbortRequest:
+    """An instance that was accepted never ran and never will, as its controller says."""
+
+    instance_id: str
+    at_us: int | None = None
+
+    @property
+    def owner(self) -> None:
+        """Return None: any id may be named."""
+
+
+Driven = StartRequest | StopRequest | ExtendRequest | MoveRequest
+"""The operations of a recorded workload when it is decided anew: what is observed there is a start or a move."""
+Operation = Driven | ObserveRequest | AbortRequest

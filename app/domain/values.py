@@ -115,7 +115,7 @@ class QuotaKind(StrEnum):
     OVERRAN = "overran"
 
 
-@newer(SPOT_START=5)
+@newer(SPOT_START=5, ON_DEMAND_MOVE=7, NODE_RESIZED=7)
 class EvictionReason(StrEnum):
     """The reason for which a spot instance was evicted."""
 
@@ -123,6 +123,8 @@ class EvictionReason(StrEnum):
     NODE_REMOVED = "node_removed"
     DRILL = "drill"
     SPOT_START = "spot_start"
+    ON_DEMAND_MOVE = "on_demand_move"
+    NODE_RESIZED = "node_resized"
 
 
 class AfterPromise(StrEnum):
@@ -159,6 +161,8 @@ class Role(StrEnum):
     ADMIN = "admin"
     SERVICE = "service"
     PEER = "peer"
+    PROJECT_READER = "project_reader"
+    PROJECT_MEMBER = "project_member"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +176,11 @@ class Caller:
     name: str
     role: str
     cloud: str | None
+
+    @property
+    def project(self) -> str | None:
+        """The only project whose instances the caller may see, its token's name up to the first dot; None: all."""
+        return self.name.partition(".")[0] if self.role in {Role.PROJECT_READER, Role.PROJECT_MEMBER} else None
 
 
 class RiskLevel(StrEnum):

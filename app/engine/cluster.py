@@ -114,14 +114,16 @@ def is_tighter(room: Ints, other: Ints, demand: Ints) -> bool:
 
 @compiled
 def slots_on(cluster: Cluster, demand: Ints, node: int) -> int:
-    """Return the number of instances of this demand (R) that fit on a node; 0 if it is not open."""
+    """Return the number of instances of this demand (R) that fit on a node; 0 if it is not open, or overfull."""
     if not cluster.is_open[node]:
         return 0
     slots = UNCOUNTED
     for r in range(demand.shape[0]):
         if demand[r] > 0:
             slots = min(slots, cluster.free[node, r] // demand[r])
-    return slots
+        elif cluster.free[node, r] < 0:
+            slots = 0
+    return max(slots, 0)
 
 
 @compiled

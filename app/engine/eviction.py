@@ -115,6 +115,25 @@ def clear_node(cluster: Cluster, demand: Ints, walk: Ints, node: int, room: Ints
 
 
 @bare
+def clear_or_empty(cluster: Cluster, demand: Ints, by_youth: Ints, node: int, room: Ints, victims: Ints) -> int:
+    """Fill `victims` with those that a node must lose for a demand (R), and return the number of rows.
+
+    All spot instances there, if even that does not make room. `room` (R): what the node has free, restored on return;
+    it is below zero where the node has become too small.
+    """
+    if fits(room, demand):
+        return 0
+    count = clear_node(cluster, demand, by_youth, node, room, victims)
+    return count if count > 0 else collect_victims(cluster, by_youth, node, victims)
+
+
+@compiled
+def clear_for(cluster: Cluster, demand: Ints, now_us: int, node: int, room: Ints, victims: Ints) -> int:
+    """Return what `clear_or_empty` does among all that run now."""
+    return clear_or_empty(cluster, demand, spot_rows_by_youth(cluster, now_us), node, room, victims)
+
+
+@bare
 def walk_until_room(cluster: Cluster, demand: Ints, by_youth: Ints, room: Ints) -> tuple[int, int]:
     """Return the places where the instance begins and ends that makes room somewhere once all before it are gone.
 

@@ -14,8 +14,9 @@ from app.domain.values import Forecast, Policy
 from app.engine.cluster import Ints
 from app.forecast.followed import FollowedStarts
 from app.forecast.moments import independent_moments, nested_moments
+from app.forecast.operations import Operations
 from app.forecast.replay import Replay
-from app.forecast.replayed import History, Operations
+from app.forecast.replayed import History
 from app.forecast.states import world_bytes
 from app.forecast.survival import Bucket, estimate_buckets
 from app.forecast.table import QuantileTable, make_curve

@@ -12,8 +12,9 @@ from app.domain.times import DAY_US
 from app.domain.values import Policy, Resources
 from app.forecast.design import design_effects, no_spans
 from app.forecast.level import Cases
+from app.forecast.operations import REJECTED
 from app.forecast.recorded import Learned, enlarged_recorded, first_recorded, read
-from app.forecast.replayed import REJECTED, History
+from app.forecast.replayed import History
 from app.forecast.rise import RiseHistory, Rises
 from app.forecast.worlds import code_of
 

@@ -23,12 +23,14 @@ from app.engine.outlook import look_ahead
 from app.forecast.calibrated import eviction_probability, window_count
 from app.forecast.design import Spans, close_spans, drop_start, end_start, open_start
 from app.forecast.level import EndCounts, count_case, stratum_index
-from app.forecast.replayed import (
+from app.forecast.operations import (
     DRILLED,
     END,
     MOVED,
+    NO_SIZE,
     NODE_ADDED,
     NODE_REMOVED,
+    NODE_RESIZED,
     REJECTED,
     START_ON_DEMAND,
     START_SPOT,
@@ -52,7 +54,7 @@ from app.forecast.states import (
     with_room,
 )
 from app.forecast.survival import Floats
-from app.forecast.worlds import enter, evict, give_up, move, rules_at, spot_rows_on, start
+from app.forecast.worlds import enter, evict, give_up, move, rules_at, shrink, spot_rows_on, start
 
 LONGEST_US = EDGES_US[-1]
 """The longest lifetime that is followed, 57 days."""
@@ -214,7 +216,7 @@ def read_operation(
     elif kind == MOVED and run.node_of[0, target] != NO_NODE:
         take(run, 0, target)
         put(run, 0, target, operations.node[index])
-    elif kind == NODE_ADDED:
+    elif kind in (NODE_ADDED, NODE_RESIZED):
         state.capacity[target] = operations.sizes[size]
 
 
@@ -353,6 +355,8 @@ def lead_worlds(state: RecordedState, learned: Learned, operations: Operations, 
             move(run, k, target, operations.node[index])
         elif kind == NODE_REMOVED:
             evict(run, k, spot_rows_on(run, k, target))
+        elif kind == NODE_RESIZED:
+            shrink(run, k, target, operations.sizes[NO_SIZE], operations.at_us[index])
         if run.fork_fate[place] != NONE:
             end(state, learned, place, 1)
 

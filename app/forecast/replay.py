@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from app.domain.values import Policy
 from app.engine.cloud import PLACEMENT_CODE
 from app.engine.cluster import NEVER_US, Bools, Cluster, Ints
-from app.forecast.replayed import VIRTUAL, Operations
+from app.forecast.operations import VIRTUAL, Operations
 from app.forecast.states import (
     FORK_COUNT,
     MOST_STATES,

@@ -4,7 +4,10 @@ Whole requests are replayed: every on-demand start (a rejected one asks for room
 A request ends at its stop in the log. If there is none, its end is made up: an evicted spot instance ends at its
 declared lifetime (at its eviction if that is later), a rejected on-demand start at its declared lifetime or at once.
 A move puts an instance on its recorded node, if a replay has it and room for it
-there. A group is a start and an end for each of its members, of one start order, by which the engine knows it.
+there. An on-demand instance that was observed elsewhere, or with another flavor, ends and starts anew, so it makes room
+for itself. A node that becomes too small loses spot instances, the youngest first; if that is not enough, it takes
+nothing until there is room again. A group is a start and an end for each of its members, of one start order, by which
+the engine knows it.
 Made-up ends precede the log's events of the same time, and are in start order among themselves.
 An operation depends only on earlier events, so a growing history keeps its operations. An event that was committed
 after the history had been read beyond its time (possible on a system clock) takes the time of that reading.
@@ -20,7 +23,6 @@ from functools import singledispatchmethod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.domain.events import (
     CloudCreated,
@@ -35,6 +37,7 @@ from app.domain.events import (
     NodeDrained,
     NodeOpened,
     NodeRemoved,
+    NodeResized,
     PolicyChanged,
     QuotaRemoved,
     QuotaSet,
@@ -43,73 +46,31 @@ from app.domain.events import (
 from app.domain.events.kinds import REGISTERED
 from app.domain.values import EvictionReason, Market, Resources
 from app.engine.cluster import NEVER_US, NO_NODE, UNCOUNTED, Cluster, Ints, empty_cluster, place, release
-
-START_ON_DEMAND = 0
-START_SPOT = 1
-END = 2
-EXTENDED = 3
-MOVED = 4
-NODE_ADDED = 5
-NODE_OPENED = 6
-NODE_DRAINED = 7
-NODE_REMOVED = 8
-VIRTUAL = 0
-"""The row that every replay reserves for its virtual instance. The history's rows come after it."""
+from app.forecast.operations import (
+    DRILLED,
+    END,
+    EVICTED,
+    EXTENDED,
+    MOVED,
+    NO_SIZE,
+    NODE_ADDED,
+    NODE_DRAINED,
+    NODE_OPENED,
+    NODE_REMOVED,
+    NODE_RESIZED,
+    REJECTED,
+    START_ON_DEMAND,
+    START_SPOT,
+    VIRTUAL,
+    Omitted,
+    Operations,
+)
 
 _R = len(Resources._fields)
 _NOTHING = (0,) * _R
 _TYPES = (np.int64, np.int8, np.int32, np.int64, np.int64, np.int32, np.int64, np.int32)
 """The types of the columns of `Operations`."""
-ShortInts = NDArray[np.int32]
-
-
-class Operations(NamedTuple):
-    """K operations in order, as columns; 45 bytes each.
-
-    at_us; kind; target: the instance's row or the node's index; born: start order in even numbers, one for the members
-    of a group, so that a virtual instance fits between two starts; deadline_us: end of the declared lifetime, of an
-    extension the new one; node: the node in the log, of a
-    move the new one, or NO_NODE; ended_us: when the log's instance stopped or was
-    evicted, or NEVER_US; size: index in `sizes` of the instance's demand or the node's capacity. sizes (Z, R): the
-    distinct ones.
-    """
-
-    at_us: Ints
-    kind: NDArray[np.int8]
-    target: ShortInts
-    born: Ints
-    deadline_us: Ints
-    node: ShortInts
-    ended_us: Ints
-    size: ShortInts
-    sizes: Ints
-
-    def part(self, first: int, end: int | None = None) -> Operations:
-        """Return these operations alone, as views."""
-        return Operations._make([*(column[first:end] for column in self[:-1]), self.sizes])
-
-    def counting_only(self, resources: list[int]) -> Operations:
-        """Return the operations with only these resource dimensions."""
-        return self._replace(sizes=np.ascontiguousarray(self.sizes[:, resources]))
-
-
 _ENDED_US = Operations._fields.index("ended_us")
-REJECTED, EVICTED, DRILLED = 0, 1, 2
-
-
-class Omitted(NamedTuple):
-    """Rejected spot starts and evictions, which the log tells and a replay leaves out. M of them in order, as columns.
-
-    before: how many operations precede it; kind: REJECTED, EVICTED, or DRILLED for an eviction as a drill; at_us; row:
-    the evicted instance's; lifetime_us: the declared one of a rejected start; size: as in `Operations`.
-    """
-
-    before: Ints
-    kind: Ints
-    at_us: Ints
-    row: Ints
-    lifetime_us: Ints
-    size: Ints
 
 
 class _Request(NamedTuple):
@@ -137,7 +98,8 @@ class History:
         self._waiting: deque[Recorded] = deque()
         self._count = 0
         self._columns = [np.empty(0, kind) for kind in _TYPES]
-        self._sizes: dict[tuple[int, ...], int] = {}
+        self._sizes: dict[tuple[int, ...], int] = {_NOTHING: NO_SIZE}
+        self._capacities: dict[str, list[int]] = {}
         self._fresh: list[tuple[int, ...]] = []
         self._ended: list[tuple[int, int]] = []
         self._nodes: dict[str, int] = {}
@@ -227,7 +189,8 @@ class History:
     def _(self, event: NodeAdded, _seq: int) -> None:
         self._nodes[event.node] = self.node_count
         self.node_count += 1
-        self._add(event.at_us, NODE_ADDED, self._nodes[event.node], demand=[c or UNCOUNTED for c in event.capacity])
+        capacity = self._capacities[event.node] = [c or UNCOUNTED for c in event.capacity]
+        self._add(event.at_us, NODE_ADDED, self._nodes[event.node], demand=capacity)
 
     @_fold.register
     def _(self, event: NodeOpened, _seq: int) -> None:
@@ -240,6 +203,12 @@ class History:
     @_fold.register
     def _(self, event: NodeRemoved, _seq: int) -> None:
         self._add(event.at_us, NODE_REMOVED, self._nodes[event.node])
+
+    @_fold.register
+    def _(self, event: NodeResized, _seq: int) -> None:
+        former = self._size(self._capacities[event.node])
+        capacity = self._capacities[event.node] = [c or UNCOUNTED for c in event.capacity]
+        self._add(event.at_us, NODE_RESIZED, self._nodes[event.node], node=former, demand=capacity)
 
     @_fold.register
     def _(self, event: InstanceStarted, seq: int) -> None:
@@ -264,7 +233,12 @@ class History:
             self._add(event.at_us, EXTENDED, row, deadline_us=event.deadline_us)
 
     @_fold.register
-    def _(self, event: InstanceMoved, _seq: int) -> None:
+    def _(self, event: InstanceMoved, seq: int) -> None:
+        if event.as_flavor is not None:
+            self._end(event.at_us, self._leave(event))
+            there = [self._nodes[event.node]]
+            self._live[event.instance_id] = self._enter(event.at_us, seq, event.as_flavor, None, there)
+            return
         (row,) = self._live[event.instance_id].rows
         self._add(event.at_us, MOVED, row, node=self._nodes[event.node])
 
@@ -280,20 +254,24 @@ class History:
             self._omit(DRILLED if event.reason is EvictionReason.DRILL else EVICTED, event.at_us, row)
         self._end_at(request.deadline_us, request, event.at_us)
 
-    def _leave(self, event: InstanceStopped | InstanceEvicted) -> _Request:
+    def _leave(self, event: InstanceStopped | InstanceEvicted | InstanceMoved) -> _Request:
         request = self._live.pop(event.instance_id)
         self._ended += [(request.position + member, event.at_us) for member in range(len(request.rows))]
         return request
 
     def _start(self, event: InstanceStarted | InstanceRejected, seq: int, nodes: Sequence[int]) -> _Request:
-        spot = event.market is Market.SPOT
+        deadline_us = event.at_us + (event.lifetime_us or 0) if event.market is Market.SPOT else None
+        return self._enter(event.at_us, seq, event.flavor, deadline_us, nodes)
+
+    def _enter(self, at_us: int, seq: int, flavor: str, deadline_us: int | None, nodes: Sequence[int]) -> _Request:
+        """Start an instance, a spot one if it has a deadline."""
         rows = tuple(self._take_row() for _ in nodes)
         position = self._count + len(self._fresh)
-        deadline_us = event.at_us + (event.lifetime_us or 0) if spot else NEVER_US
-        kind, demand = START_SPOT if spot else START_ON_DEMAND, self.flavors[event.flavor].tolist()
+        until_us = NEVER_US if deadline_us is None else deadline_us
+        kind, demand = START_ON_DEMAND if deadline_us is None else START_SPOT, self.flavors[flavor].tolist()
         for row, node in zip(rows, nodes, strict=True):
-            self._add(event.at_us, kind, row, 2 * seq, deadline_us, node, demand)
-        return _Request(seq, rows, position, deadline_us)
+            self._add(at_us, kind, row, 2 * seq, until_us, node, demand)
+        return _Request(seq, rows, position, until_us)
 
     def _take_row(self) -> int:
         if self._free_rows:
@@ -363,6 +341,9 @@ def _change_node(cluster: Cluster, operations: Operations, index: int) -> None:
     node, kind = operations.target[index], operations.kind[index]
     if kind == NODE_ADDED:
         cluster.free[node] = operations.sizes[operations.size[index]]
+    if kind == NODE_RESIZED:
+        cluster.free[node] += operations.sizes[operations.size[index]] - operations.sizes[operations.node[index]]
+        return
     cluster.is_open[node] = kind in (NODE_ADDED, NODE_OPENED)
 
 

@@ -25,7 +25,7 @@ from app.domain.values import Resources
 from app.engine.cluster import UNCOUNTED, Ints
 from app.engine.compiled import compiled, inlined, inner
 from app.engine.intervals import BIN_US, INTERVAL_COUNT
-from app.forecast.replayed import END, NODE_ADDED, NODE_OPENED, START_ON_DEMAND, Operations
+from app.forecast.operations import END, NODE_ADDED, NODE_OPENED, NODE_RESIZED, START_ON_DEMAND, Operations
 from app.forecast.survival import Floats
 
 ROOM_COUNT = 49
@@ -287,6 +287,10 @@ def _read_load(load: _Reading, operations: Operations, done: int, until_us: int)
             if load.size_of[target] >= 0:
                 _change_load(load, operations.sizes[load.size_of[target]], -1)
             load.size_of[target] = -1
+        elif kind == NODE_RESIZED:
+            if load.is_open[target]:
+                load.capacity[:] += operations.sizes[size] - operations.sizes[load.node_size[target]]
+            load.node_size[target] = size
         elif kind >= NODE_ADDED:
             if kind == NODE_ADDED:
                 load.node_size[target] = size

@@ -27,7 +27,7 @@ from app.engine.cluster import (
     slots_on,
 )
 from app.engine.compiled import bare, inlined, inner
-from app.forecast.replayed import VIRTUAL, ShortInts
+from app.forecast.operations import VIRTUAL, ShortInts
 
 Records = NDArray[np.void]
 NONE = -1

@@ -17,14 +17,16 @@ from app.domain.values import Policy
 from app.engine.cloud import POLICY_CODE
 from app.engine.cluster import NO_NODE, YJF, Bools, Ints, fits
 from app.engine.compiled import bare, compiled, inlined, inner
-from app.engine.eviction import plan_eviction
-from app.forecast.replayed import (
+from app.engine.eviction import clear_or_empty, plan_eviction
+from app.forecast.operations import (
     END,
     EXTENDED,
     MOVED,
+    NO_SIZE,
     NODE_ADDED,
     NODE_OPENED,
     NODE_REMOVED,
+    NODE_RESIZED,
     START_ON_DEMAND,
     START_SPOT,
     VIRTUAL,
@@ -154,6 +156,13 @@ def enter(run: Worlds, operations: Operations, index: int) -> None:
             leave_spot(run, target)
     elif kind == EXTENDED:
         run.deadline_us[target] = operations.deadline_us[index]
+    elif kind == NODE_RESIZED:
+        former = operations.sizes[operations.node[index]]
+        for k in range(run.counters[STATE_COUNT]):
+            for r in range(size.shape[0]):
+                run.free[k, target, r] += size[r] - former[r]
+            raise_peak(run, k, target)
+        count_slots(run, target)
     elif kind >= NODE_ADDED:
         run.is_open[target] = kind in (NODE_ADDED, NODE_OPENED)
         for k in range(run.counters[STATE_COUNT] if kind == NODE_ADDED else 0):
@@ -178,6 +187,20 @@ def follow(run: Worlds, operations: Operations, index: int, now_us: int, policy:
             move(run, k, target, operations.node[index])
         elif kind == NODE_REMOVED:
             evict(run, k, spot_rows_on(run, k, target))
+        elif kind == NODE_RESIZED:
+            shrink(run, k, target, operations.sizes[NO_SIZE], now_us)
+
+
+@bare
+def shrink(run: Worlds, k: int, node: int, nothing: Ints, now_us: int) -> None:
+    """Evict the youngest spot instances from a node of the k-th state until what runs there fits, or none is left."""
+    if fits(run.free[k, node], nothing):
+        return
+    if run.counters[YOUTH_COUNT] == NONE:
+        sort_by_youth(run, now_us)
+    seat_virtual(run, run.states[k].born)
+    by_youth = run.youth[: run.counters[YOUTH_COUNT]]
+    evict(run, k, clear_or_empty(cluster_of(run, k), nothing, by_youth, node, run.free[k, node], run.gone))
 
 
 @bare

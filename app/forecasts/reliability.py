@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.domain.events import InstanceStarted, Recorded
 from app.judging.reliability import Fate, Reliability, fate_of, measure_reliability
-from app.scheduling.rules.instances import end_in
+from app.scheduling.rules.instances import end_in, never_ran
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.extensions import newest_extensions
 from app.scheduling.store.log import EventLog
@@ -62,5 +62,7 @@ async def _fates(log: EventLog, cloud_id: int, recorded: list[Recorded], now_us:
     ends, extended = await log.ends(cloud_id, names), await newest_extensions(log, cloud_id, names)
     lifetimes = {name: extension.lifetime_us for name, extension in extended.items()}
     return [
-        fate_of(start, end_in(ends.get(name := start.instance_id)), now_us, lifetimes.get(name)) for start in starts
+        fate_of(start, end, now_us, lifetimes.get(start.instance_id))
+        for start in starts
+        if not never_ran(end := end_in(ends.get(start.instance_id)))
     ]

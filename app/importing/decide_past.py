@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.admission.decide import decide_node_removal, decide_start, decide_stop
-from app.domain.errors import NodeNotEmpty
+from app.admission.observe import decide_node_resize
+from app.domain.errors import NodeNotEmpty, NodeTooSmall
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -24,7 +25,7 @@ from app.domain.events import (
 )
 from app.domain.requests import StartRequest
 from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Policy, Resources
-from app.engine.cloud import Cloud
+from app.engine.cloud import Cloud, Node
 from app.importing.past import Past, Span
 from app.importing.rules.pastrules import PastRule
 from app.importing.rules.records import FileLine, PastStep, What
@@ -126,6 +127,8 @@ class PastDecider:
                 NodeAdded(at_us=at_us, node=step.name, capacity=Resources(step.cores, step.memory_mib, step.disk_gib))
             ]
         assert node is not None
+        if step.kind == "node_resized":
+            return self._resize(step, node, at_us)
         if step.kind == "node_drained":
             return [NodeDrained(at_us=at_us, node=step.name)] if node.status is NodeStatus.OPEN else []
         if step.kind != "node_removed":  # opened, or added again after it had to be kept
@@ -135,6 +138,14 @@ class PastDecider:
         except NodeNotEmpty:
             self._note(PastRule.NODE_KEPT, step)
             return [NodeDrained(at_us=at_us, node=step.name)] if node.status is NodeStatus.OPEN else []
+
+    def _resize(self, step: PastStep, node: Node, at_us: int) -> Sequence[Event]:
+        capacity = Resources(step.cores, step.memory_mib, step.disk_gib)
+        try:
+            return decide_node_resize(self.cloud, node, capacity, at_us)
+        except NodeTooSmall:
+            self._note(PastRule.NODE_KEPT, step)
+            return []
 
     def _note(self, rule: PastRule, step: PastStep) -> None:
         self._past.findings.add(rule, FileLine(step.file, step.line))

@@ -22,6 +22,7 @@ from app.platform.http import errors as api_errors
 from app.platform.http.page_forms import NumberedPageQuery, PageQuery
 from app.platform.http.serving import Served
 from app.processes.cluster_endpoints import CLUSTER_METRICS, CLUSTERS
+from app.processes.controller_endpoints import CONTROLLERS
 from app.processes.job_endpoints import JOBS, PEER_METRICS, PEERS
 from app.processes.node_endpoints import NODES
 from app.processes.plan_endpoints import PLANS
@@ -31,7 +32,6 @@ from app.scheduling.http import clouds, instances, owners
 from app.scheduling.wire import clouds as cloud_wire
 from app.scheduling.wire import events as event_wire
 from app.scheduling.wire import instances as instance_wire
-from app.scheduling.wire import moves as move_wire
 from app.scheduling.wire import nodes as node_wire
 from app.scheduling.wire import operations as operation_wire
 from app.scheduling.wire import owners as owner_wire
@@ -67,14 +67,14 @@ ENDPOINTS = (
     Served(
         endpoints.STOP,
         instances.stop_instance,
-        role=Role.MEMBER,
+        role=Role.PROJECT_MEMBER,
         query=node_wire.AtQuery,
         errors=(*_OWN_TIME, *_WRITE, errors.IdNotOwn),
     ),
     Served(
         endpoints.EXTEND,
         instances.extend_instance,
-        role=Role.MEMBER,
+        role=Role.PROJECT_MEMBER,
         body=instance_wire.ExtensionBody,
         errors=(
             *_OWN_TIME,
@@ -87,27 +87,11 @@ ENDPOINTS = (
         ),
         example={"lifetime_s": 43200},
     ),
-    Served(
-        endpoints.MOVE,
-        instances.move_instance,
-        role=Role.SERVICE,
-        body=move_wire.MovedBody,
-        errors=(
-            *_OWN_TIME,
-            *_WRITE,
-            errors.NodeNotFound,
-            errors.MoveOfEnded,
-            errors.MoveOfGroup,
-            errors.MoveToDrained,
-            errors.MoveWithoutRoom,
-            errors.FormatNotInForce,
-        ),
-        example={"node": "node-1"},
-    ),
+    *CONTROLLERS,
     Served(
         endpoints.EXTENSION_QUOTE,
         instances.quote_extension,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=instance_wire.ExtensionQuery,
         errors=_EXTENSION,
         query_example={"lifetime_s": 43200},
@@ -115,7 +99,7 @@ ENDPOINTS = (
     Served(
         endpoints.CHECKPOINT_ADVICE,
         advice.advise_checkpoint,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=AdviceQuery,
         errors=(errors.TableNotFound, errors.AdviceImpossible, errors.AdviceTermsInvalid),
         query_example={"pause_s": 30, "write_s": 60, "restore_s": 20, "at_risk_s": 600},
@@ -123,7 +107,7 @@ ENDPOINTS = (
     Served(
         endpoints.FLAVOR_CHECKPOINT_ADVICE,
         advice.advise_flavor_checkpoint,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=FlavorAdviceQuery,
         errors=(errors.TableNotFound, errors.FlavorNotFound, errors.AdviceTermsInvalid),
         query_example={"flavor": "small", "age_s": 600, "lifetime_s": 21600, "pause_s": 30, "write_s": 60},
@@ -141,13 +125,13 @@ ENDPOINTS = (
     Served(
         endpoints.INSTANCES,
         instances.list_instances,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=instance_wire.InstancesQuery,
         errors=(errors.MarkerInvalid,),
         query_example={"status": "running", "limit": 50},
     ),
-    Served(endpoints.INSTANCE, instances.show_instance, role=Role.READER),
-    Served(endpoints.EXPLAIN, decisions.explain_instance, role=Role.READER),
+    Served(endpoints.INSTANCE, instances.show_instance, role=Role.PROJECT_READER),
+    Served(endpoints.EXPLAIN, decisions.explain_instance, role=Role.PROJECT_READER),
     Served(
         endpoints.DECISIONS,
         decisions.list_decisions,
@@ -174,7 +158,7 @@ ENDPOINTS = (
     Served(
         endpoints.QUOTES,
         forecasts.read_quotes,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=forecast_wire.QuotesQuery,
         errors=(errors.FlavorNotFound, errors.TableNotFound),
         query_example={"flavor": "small", "eviction_probability": 0.05, "lifetime_s": 3600},
@@ -182,7 +166,7 @@ ENDPOINTS = (
     Served(
         endpoints.CURVES,
         curves.read_curves,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=CurvesQuery,
         errors=(errors.FlavorNotFound, errors.TableNotFound),
         query_example={"flavor": "small"},
@@ -215,13 +199,13 @@ ENDPOINTS = (
     Served(
         endpoints.CLOUDS,
         clouds.list_clouds,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=PageQuery,
         errors=(errors.MarkerInvalid,),
         query_example={"limit": 100},
         for_scoped=True,
     ),
-    Served(endpoints.CLOUD, clouds.show_cloud, role=Role.READER),
+    Served(endpoints.CLOUD, clouds.show_cloud, role=Role.PROJECT_READER),
     Served(
         endpoints.CHANGE_POLICY,
         clouds.change_cloud,
@@ -269,14 +253,14 @@ ENDPOINTS = (
     Served(
         endpoints.RELIABILITY,
         reliability.read_reliability,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=reliability_wire.ReliabilityQuery,
         query_example={"after_seq": 0},
     ),
     Served(
         endpoints.HANDOVERS,
         handovers.list_handovers,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=PageQuery,
         errors=(errors.MarkerInvalid,),
         query_example={"limit": 100},
@@ -333,7 +317,7 @@ ENDPOINTS = (
     Served(endpoints.TOKENS, tokens.list_tokens, role=Role.ADMIN, query=NumberedPageQuery),
     Served(endpoints.TOKEN, tokens.show_token, role=Role.ADMIN),
     Served(endpoints.REVOKE_TOKEN, tokens.revoke_token, role=Role.ADMIN),
-    Served(endpoints.SLA, reliability.read_sla, role=Role.READER),
+    Served(endpoints.SLA, reliability.read_sla, role=Role.PROJECT_READER),
     Served(
         endpoints.UTILISATION,
         utilisation.read_utilisation,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from app.admission.batch import Change
+from app.admission.outcomes import Change
 from app.scheduling.submissions import Submission
 
 MOST_SHORT = 32

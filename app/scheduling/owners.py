@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.admission.batch import Changed
+from app.admission.outcomes import Changed
 from app.admission.quota import allowed_overrun_us, quota_of
 from app.domain.errors import OwnerNotFound, TooManyQuotas
 from app.domain.events import Event, QuotaRemoved, QuotaSet

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from app.admission.batch import Change, Changed, Extended, Moved, Outcome, Started, Step, Stopped
 from app.admission.bounds import check_bounds
 from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
 from app.admission.extend import decide_extension
+from app.admission.observe import decide_node_resize
+from app.admission.outcomes import Change, Changed, Extended, Moved, Observed, Outcome, Started, Step, Stopped
 from app.domain.errors import (
     FlavorExists,
     InstanceNotFound,
@@ -37,7 +38,15 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.policies import protected_policy
-from app.domain.requests import ExtendRequest, MoveRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import (
+    AbortRequest,
+    ExtendRequest,
+    MoveRequest,
+    ObserveRequest,
+    Operation,
+    StartRequest,
+    StopRequest,
+)
 from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
 from app.judging.attainment import Attainment, attainment_now
@@ -155,12 +164,15 @@ class Scheduler:
             find_node(cloud, node)
             return decide_node_removal(cloud, node, now_us)
 
-        changed = await self.change(name, decide, at_us)
-        deadlines = {
-            event.instance_id: event.deadline_us for event in changed.events if isinstance(event, EvictionScheduled)
-        }
-        evicted = [event.instance_id for event in changed.events if isinstance(event, InstanceEvicted)]
-        return {victim: deadlines.get(victim) for victim in evicted}
+        return _deadlines((await self.change(name, decide, at_us)).events)
+
+    async def resize_node(self, name: str, node: str, capacity: Resources, at_us: int | None) -> dict[str, int | None]:
+        """Let a node have another capacity. Return the spot instances evicted from it as `remove_node` does."""
+
+        def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
+            return decide_node_resize(cloud, find_node(cloud, node), capacity, now_us)
+
+        return _deadlines((await self.change(name, decide, at_us)).events)
 
     async def drill(self, name: str, instance_id: str | None, at_us: int | None) -> InstanceEvicted:
         """Evict one spot instance as a test, the named one or the youngest. Raise DrillImpossible if there is none."""
@@ -208,6 +220,14 @@ class Scheduler:
     async def move(self, name: str, request: MoveRequest) -> Moved:
         """Record that a running instance runs on another node now. Nothing happens if it ran there already."""
         return await self._one(name, request, Moved)
+
+    async def observe(self, name: str, request: ObserveRequest) -> Observed:
+        """Record where an on-demand instance runs, and what it is. Nothing happens if that was known."""
+        return await self._one(name, request, Observed)
+
+    async def abort(self, name: str, request: AbortRequest) -> Stopped:
+        """Record that an accepted instance never ran. Nothing happens if it has ended already."""
+        return await self._one(name, request, Stopped)
 
     async def extension_quote(self, name: str, request: ExtendRequest) -> ExtensionDecision:
         """Return what `extend` would decide now. Nothing is recorded."""
@@ -304,6 +324,14 @@ class Scheduler:
         cloud_id = await self.cloud_id(name)
         await self._parts.tables.load(cloud_id)
         return cloud_id
+
+
+def _deadlines(events: Iterable[Event]) -> dict[str, int | None]:
+    """Return who is evicted among these events, each with the deadline under a grace period."""
+    found = [*events]
+    deadlines = {event.instance_id: event.deadline_us for event in found if isinstance(event, EvictionScheduled)}
+    evicted = [event.instance_id for event in found if isinstance(event, InstanceEvicted)]
+    return {victim: deadlines.get(victim) for victim in evicted}
 
 
 def find_node(cloud: Cloud, node: str) -> Node:

@@ -17,17 +17,10 @@ from itertools import accumulate
 from time import monotonic
 from typing import Protocol
 
-from app.admission.batch import (
-    Batch,
-    Change,
-    Outcome,
-    Step,
-    decide_more,
-    decide_next,
-    due_table_us,
-)
+from app.admission.batch import Batch, decide_more, decide_next, due_table_us
 from app.admission.extend import extensions_to_look_up
 from app.admission.limits import ids_to_look_up
+from app.admission.outcomes import Change, Outcome, Step
 from app.admission.quote import Quotes
 from app.domain.errors import EpochsCrossed, LogUnavailable, Overloaded, ServiceStopping, TenureError
 from app.domain.events import Recorded

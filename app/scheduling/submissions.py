@@ -11,7 +11,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from app.admission.batch import Changed, Extended, Moved, Outcome, Started, Step, Stopped
+from app.admission.outcomes import Changed, Extended, Moved, Outcome, Started, Step, Stopped
 from app.domain.errors import Overloaded, ServiceStopping, TenureError
 from app.platform.telemetry.tracing import TRACES
 

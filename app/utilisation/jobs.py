@@ -21,6 +21,7 @@ from app.domain.events import (
     InstanceStopped,
     NodeAdded,
     NodeRemoved,
+    NodeResized,
     Recorded,
 )
 from app.domain.times import SECOND_US
@@ -95,7 +96,7 @@ class Rollup:
         flavors = await turn.log.flavors(cloud_id, sorted({start.flavor for start in placed}))
         moves = [event for event in events if isinstance(event, InstanceMoved)]
         nodes = {node for start in placed for node in start.places} | {node for one in moves for node in _of(one)}
-        nodes |= {event.node for event in events if isinstance(event, NodeAdded | NodeRemoved)}
+        nodes |= {event.node for event in events if isinstance(event, NodeAdded | NodeRemoved | NodeResized)}
         fold = BucketFold(
             {name: resources.cores for name, resources in flavors.items()},
             await turn.levels([WHOLE, *sorted(nodes)]),
@@ -127,6 +128,8 @@ class BucketFold:
                 self.levels[WHOLE] = Level(0, 0, 0, event.at_us)
             case NodeAdded(node=node, capacity=capacity):
                 self._move(event.at_us, node, total=capacity.cores)
+            case NodeResized(node=node, capacity=capacity):
+                self._move(event.at_us, node, total=capacity.cores - self.levels[node].total)
             case NodeRemoved(node=node):
                 self._move(event.at_us, node, total=-self.levels[node].total)
             case InstanceStarted():
@@ -145,7 +148,7 @@ class BucketFold:
     def _resettle(self, start: InstanceStarted, event: InstanceMoved) -> None:
         """Let an instance use another node. The cloud's highest level stays as it is, because it leaves first."""
         self._change(start, event.at_us, -1, None)
-        self.running[event.instance_id] = replace(start, node=event.node)
+        self.running[event.instance_id] = replace(start, node=event.node, flavor=event.as_flavor or start.flavor)
         self._change(self.running[event.instance_id], event.at_us, 1, None)
 
     def _change(self, start: InstanceStarted, at_us: int, sign: int, counted: str | None) -> None:

@@ -24,7 +24,7 @@ from app.domain.events import (
 )
 from app.domain.names import node_name
 from app.domain.progress import Progress
-from app.domain.requests import ExtendRequest, MoveRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import Driven, ExtendRequest, MoveRequest, StartRequest, StopRequest
 from app.domain.values import Forecast, Guarantee, Market, Policy
 from app.engine.cloud import Cloud
 from app.forecast.compute import Forecaster
@@ -149,7 +149,7 @@ class DrivenCloud:
         self._fates = fates
         self._logs = [*logs, fates] if fates is not None else [*logs]
 
-    def step(self, operation: Operation) -> Event | None:
+    def step(self, operation: Driven) -> Event | None:
         """Decide one operation and record its events; the decision on a start is the last of them."""
         at_us = operation.at_us
         assert at_us is not None
@@ -168,7 +168,7 @@ class DrivenCloud:
         self.record(events)
         return events[-1]
 
-    def _look(self, operation: Operation) -> None:
+    def _look(self, operation: Driven) -> None:
         """Take the looks that are due before an operation at what wants a longer lifetime."""
         if self.cloud.wants:
             self._keep(looks_before(self.cloud, operation, {}, self.tables.newest))
@@ -208,7 +208,7 @@ class DrivenCloud:
                 log.write(item)
 
 
-def count_step(tally: WorkloadTally, operation: Operation, decision: Event | None) -> None:
+def count_step(tally: WorkloadTally, operation: Driven, decision: Event | None) -> None:
     """Count an operation with the decision on it, if it is a start."""
     if isinstance(operation, StopRequest):
         tally.stopped(operation.instance_id)

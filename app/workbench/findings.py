@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -13,10 +13,12 @@ from app.domain.events import (
     FlavorAdded,
     InstanceEvicted,
     InstanceExtended,
+    InstanceMoved,
     InstanceStarted,
     InstanceStopped,
     NodeAdded,
     NodeRemoved,
+    NodeResized,
     Recorded,
 )
 from app.domain.times import SECOND_US
@@ -122,12 +124,22 @@ class Watch:
             case NodeAdded(at_us=at_us, node=node, capacity=capacity):
                 self._nodes[node] = capacity.cores
                 self._move(at_us, capacity=capacity.cores)
+            case NodeResized(at_us=at_us, node=node, capacity=capacity):
+                self._move(at_us, capacity=capacity.cores - self._nodes[node])
+                self._nodes[node] = capacity.cores
             case NodeRemoved(at_us=at_us, node=node):
                 self._move(at_us, capacity=-self._nodes.pop(node))
             case InstanceStarted() as start:
                 self._start(start)
             case InstanceExtended(instance_id=name, lifetime_us=lifetime_us):
                 self._extended[name] = lifetime_us
+            case InstanceMoved(as_flavor=str(flavor)) as moved:
+                start = self._running[moved.instance_id]
+                self._occupy(start, moved.at_us, -1)
+                self._running[moved.instance_id] = replace(start, flavor=flavor)
+                self._occupy(self._running[moved.instance_id], moved.at_us, 1)
+            case InstanceStopped(aborted=True) as never_ran:
+                self._strike(never_ran)
             case InstanceStopped() | InstanceEvicted() as end:
                 self._end(end)
 
@@ -154,6 +166,13 @@ class Watch:
         if start.market is Market.SPOT:
             promised = start.basis.probability if start.basis else None
             self._settle(BudgetPoint(start.at_us, self._left.earned + (promised or 0.0), self._left.evicted))
+
+    def _strike(self, end: InstanceStopped) -> None:
+        start = self._running.pop(end.instance_id)
+        self._occupy(start, end.at_us, -1)
+        if start.market is Market.SPOT:
+            promised = start.basis.probability if start.basis else None
+            self._settle(BudgetPoint(end.at_us, self._left.earned - (promised or 0.0), self._left.evicted))
 
     def _end(self, end: InstanceStopped | InstanceEvicted) -> None:
         start = self._running.pop(end.instance_id)

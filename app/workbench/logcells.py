@@ -77,12 +77,9 @@ def _write_acceptable(cells: Cells, instead: Acceptable) -> None:
     cells["acceptable_probability"] = instead.probability
 
 
-def _write_automatic(cells: Cells, is_automatic: bool) -> None:  # noqa: FBT001 - the value of a field
-    cells["automatic"] = "yes" if is_automatic else None
-
-
-def _write_last(cells: Cells, is_last: bool) -> None:  # noqa: FBT001 - the value of a field
-    cells["last"] = "yes" if is_last else None
+def _yes_in(column: str) -> Callable[[Cells, bool], None]:
+    """Return a function that writes `yes` for True."""
+    return lambda cells, is_so: cells.__setitem__(column, "yes" if is_so else None)
 
 
 def _write_peers(cells: Cells, peers: tuple[str, ...]) -> None:
@@ -119,12 +116,14 @@ COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
     "policy": _write_policy,
     "wanted": _write_wanted,
     "acceptable": _write_acceptable,
-    "is_automatic": _write_automatic,
+    "is_automatic": _yes_in("automatic"),
     "basis": _write_basis,
     "capacity": _write_resources,
     "demand": _write_resources,
-    "is_last": _write_last,
+    "is_last": _yes_in("last"),
     "peers": _write_peers,
+    "observed": _yes_in("observed"),
+    "aborted": _yes_in("aborted"),
     "nodes": _write_nodes,
     "allowed": _write_allowed,
     "count": _write_count,

@@ -89,4 +89,7 @@ COLUMNS = (
     "allowed",
     "project",
     "user",
+    "observed",
+    "aborted",
+    "as_flavor",
 )

@@ -116,6 +116,9 @@ class LogRow(NamedTuple):
     allowed: tuple[str, ...] | None = None
     project: str | None = None
     user: str | None = None
+    observed: str | None = None
+    aborted: str | None = None
+    as_flavor: str | None = None
 
     @property
     def machine_count(self) -> int:
@@ -170,6 +173,8 @@ class LogWriter:
                 policy["placement"] = self._policy.placement
             return self._flavors[event.flavor] | policy
         repeated = self._started.get(getattr(event, "instance_id", ""), {})
+        if isinstance(event, InstanceMoved) and event.as_flavor is not None:
+            return repeated | self._flavors[event.as_flavor]
         if isinstance(event, InstanceEvicted):
             return repeated | {"eviction_policy": self._policy.eviction_policy}
         return repeated
@@ -185,7 +190,7 @@ class LogWriter:
             case InstanceExtended():
                 self._started[event.instance_id]["lifetime_s"] = cells["lifetime_s"]
             case InstanceMoved():
-                self._started[event.instance_id]["node"] = cells["node"]
+                self._started[event.instance_id] |= {name: cells[name] for name in _OF_START if name in cells}
             case InstanceStopped() | InstanceEvicted():
                 del self._started[event.instance_id]
 

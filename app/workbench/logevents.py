@@ -200,6 +200,8 @@ _READ: dict[str, Reader] = {
     "count": lambda row, _: row.machine_count,
     "moves": lambda row, _: row.moves or (),
     "is_last": lambda row, _: row.last is not None,
+    "observed": lambda row, _: row.observed is not None,
+    "aborted": lambda row, _: row.aborted is not None,
     "peers": lambda row, _: tuple((row.peers or "").split()),
 }
 _FIELDS_OF = {kind.form: _readers(kind.form) for kind in KINDS.values()}

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.admission.decide import decide_node_removal
-from app.domain.errors import NodeNotEmpty
+from app.admission.observe import decide_node_resize
+from app.domain.errors import NodeNotEmpty, NodeTooSmall
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -31,6 +32,7 @@ from app.domain.events import (
     NodeDrained,
     NodeOpened,
     NodeRemoved,
+    NodeResized,
     PolicyChanged,
     Recorded,
 )
@@ -38,7 +40,7 @@ from app.domain.inputs import InputError
 from app.domain.names import flavor_name, node_name
 from app.domain.policies import GUARANTEES
 from app.domain.progress import Progress
-from app.domain.requests import ExtendRequest, MoveRequest, Operation, StartRequest, StopRequest
+from app.domain.requests import Driven, ExtendRequest, MoveRequest, StartRequest, StopRequest
 from app.domain.values import EvictionPolicy, EvictionReason, Guarantee, Policy, Resources
 from app.engine.cloud import Cloud
 from app.workbench.evaluate import DrivenCloud
@@ -46,7 +48,7 @@ from app.workbench.findings import Watch
 from app.workbench.side_by_side import run_side_by_side
 from app.workbench.tally import WorkloadTally
 
-NODE_EVENTS = NodeAdded | NodeDrained | NodeOpened | NodeRemoved
+NODE_EVENTS = NodeAdded | NodeDrained | NodeOpened | NodeRemoved | NodeResized
 ComparisonKey = tuple[int, int, int, int]
 
 
@@ -139,20 +141,23 @@ def check_question(question: Question) -> None:
 # --- the workload ----------------------------------------------------------------------------------------------------
 
 
-def steps_of(question: Question) -> list[Operation | Event]:
+def steps_of(question: Question) -> list[Driven | Event]:
     """Yield all steps in the log's order; computed ends come before the log's events of their time."""
     changes, end_us = question.changes, question.recorded[-1].event.at_us
-    keyed: list[tuple[ComparisonKey, Operation | Event]] = []
+    keyed: list[tuple[ComparisonKey, Driven | Event]] = []
     asked: dict[str, StartRequest] = {}
     flavors = _renamed(question)
+    never_ran = _never_ran(question.recorded)
     for item in question.recorded:
         event, key = item.event, (item.event.at_us, 1, item.seq, 0)
+        if getattr(event, "instance_id", None) in never_ran:
+            continue
         match event:
             case CloudCreated():
                 keyed += [((event.at_us, 0, 0, n), first) for n, first in enumerate(_opening(question, event))]
             case PolicyChanged():
                 keyed.append((key, replace(event, policy=changes.of(event.policy))))
-            case NodeAdded() | NodeDrained() | NodeOpened() | NodeRemoved() if changes.nodes is None:
+            case NodeAdded() | NodeDrained() | NodeOpened() | NodeRemoved() | NodeResized() if changes.nodes is None:
                 keyed.append((key, event))
             case InstanceStopped():
                 keyed.append((key, StopRequest(event.instance_id, event.at_us)))
@@ -170,6 +175,13 @@ def steps_of(question: Question) -> list[Operation | Event]:
             case InstanceEvicted():
                 keyed += _drawn_up(asked[event.instance_id], item, end_us)
     return [step for _, step in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def _never_ran(recorded: Iterable[Recorded]) -> set[str]:
+    """Return the ids of the instances that were accepted and never ran."""
+    return {
+        item.event.instance_id for item in recorded if isinstance(item.event, InstanceStopped) and item.event.aborted
+    }
 
 
 def _opening(question: Question, created: CloudCreated) -> list[Event]:
@@ -223,14 +235,14 @@ class _Trial:
         """Take the next event."""
         self.recorded.append(recorded)
 
-    def step(self, step: Operation | Event) -> None:
+    def step(self, step: Driven | Event) -> None:
         match step:
             case StartRequest() | StopRequest() | ExtendRequest() | MoveRequest():
                 self._run.step(step)
             case CloudCreated() | PolicyChanged():
                 self._run.record([step])
                 self._run.tables.follow(step.policy, self.recorded)
-            case NodeAdded() | NodeDrained() | NodeOpened() | NodeRemoved():
+            case NodeAdded() | NodeDrained() | NodeOpened() | NodeRemoved() | NodeResized():
                 self._run.record(_change_node(self._run.cloud, step))
             case _:
                 self._run.record([step])
@@ -241,12 +253,22 @@ def _change_node(cloud: Cloud, event: NODE_EVENTS) -> list[Event]:
     node = cloud.nodes.get(event.node)
     if isinstance(event, NodeAdded):
         return [event] if node is None else [NodeOpened(at_us=event.at_us, node=event.node)]
+    if isinstance(event, NodeResized):
+        return _resized(cloud, event)
     if not isinstance(event, NodeRemoved):
         return [event]
     try:
         return [*decide_node_removal(cloud, event.node, event.at_us)]
     except NodeNotEmpty:
         return [NodeDrained(at_us=event.at_us, node=event.node)]
+
+
+def _resized(cloud: Cloud, event: NodeResized) -> list[Event]:
+    """Resize a node, unless its on-demand instances use more here."""
+    try:
+        return [*decide_node_resize(cloud, cloud.nodes[event.node], event.capacity, event.at_us)]
+    except NodeTooSmall:
+        return []
 
 
 # --- counting --------------------------------------------------------------------------------------------------------
@@ -256,8 +278,12 @@ def count_log(recorded: Iterable[Recorded]) -> Account:
     """Count the outcomes of a log's starts, from its events alone."""
     demands: dict[str, Resources] = {}
     tally, watch = WorkloadTally(demands), Watch()
-    for item in recorded:
+    log = [*recorded]
+    never_ran = _never_ran(log)
+    for item in log:
         watch.write(item)
+        if getattr(item.event, "instance_id", None) in never_ran:
+            continue
         match item.event:
             case FlavorAdded(flavor=flavor, demand=demand):
                 demands[flavor] = demand

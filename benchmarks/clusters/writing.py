@@ -180,10 +180,11 @@ def publish_lines(asked: argparse.Namespace) -> Iterator[Line]:
 def prediction_lines(asked: argparse.Namespace) -> Iterator[Line]:
     """Yield by how much the time of writing was foretold wrongly, for each size, after one checkpoint of each."""
     history: list[Measured] = []
-    errors: dict[int, list[float]] = {size: [] for size in SIZES_MB}
-    took: dict[int, list[float]] = {size: [] for size in SIZES_MB}
+    sizes: list[int] = asked.sizes
+    errors: dict[int, list[float]] = {size: [] for size in sizes}
+    took: dict[int, list[float]] = {size: [] for size in sizes}
     for turn in range(asked.times + 1):
-        for size in SIZES_MB:
+        for size in sizes:
             with lone_job(Chain(size, 1000, 0.25)) as job:
                 job.wait_for_links(2)
                 memory = float(job.folder.running()["memory_bytes"])
@@ -192,7 +193,7 @@ def prediction_lines(asked: argparse.Namespace) -> Iterator[Line]:
                 errors[size].append(abs(predict(history, memory).mean_s / made.write_s - 1.0))
                 took[size].append(made.write_s)
             history.append(Measured(made.memory_bytes, made.write_s))
-    for size in SIZES_MB:
+    for size in sizes:
         yield Line(f"{size} MB: written in, s: median", median(took[size]))
         yield Line(f"{size} MB: foretold wrongly by: median", median(errors[size]), 0, 0.25)
         yield Line(f"{size} MB: foretold wrongly by: most", max(errors[size]))
@@ -213,6 +214,7 @@ def _publish_options(parser: argparse.ArgumentParser) -> None:
 
 def _prediction_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--times", type=int, default=10, help="checkpoints of each size")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[*SIZES_MB], help="of the jobs, in megabytes")
 
 
 SUBCOMMANDS = {

@@ -783,6 +783,9 @@ def test_what_ended_what_is_a_group_and_what_finds_no_place_is_not_moved(service
     check(move("group", "a"), errors.MoveOfGroup)
     check(move("spot", "shut"), errors.MoveToDrained)
     check(move("spot", "full"), errors.MoveWithoutRoom)
+    body = {"node": "full", "flavor": "c1"}
+    check(client.post(f"{path}/instances/spot/observe", json=body), errors.ObservedSpot)
+    check(client.post(f"{path}/nodes/full/resize", json={"cores": 1}), errors.NodeTooSmall)
     assert service.last_seq("moved") == before
 
 

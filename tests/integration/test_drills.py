@@ -11,8 +11,9 @@ import httpx2
 import pytest
 from api_service import Service
 
-from app.admission.batch import Change, decide_batch
+from app.admission.batch import decide_batch
 from app.admission.decide import decide_drill
+from app.admission.outcomes import Change
 from app.domain.events import InstanceEvicted, Recorded
 from app.domain.events.wire import of_wire
 from app.engine.cloud import Cloud

@@ -13,7 +13,7 @@ from threading import current_thread
 import pytest
 from test_scheduler import UNGUARDED, Process, make_cloud, on_demand, running, spot, worker
 
-from app.admission.batch import Started, Stopped
+from app.admission.outcomes import Started, Stopped
 from app.domain import errors
 from app.domain.requests import StopRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US

@@ -20,7 +20,7 @@ from test_scheduler import (
     worker,
 )
 
-from app.admission.batch import Started
+from app.admission.outcomes import Started
 from app.domain import errors
 from app.domain.requests import StopRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US

@@ -49,6 +49,7 @@ def test_a_move_is_told_everywhere(service: Service, client: httpx2.Client) -> N
     (event,) = [one for one in events(client) if one["kind"] == "instance_moved"]
     assert event == {
         "seq": moved["seq"], "at": moved["at"], "kind": "instance_moved", "id": "s1", "node": "b", "former_node": "a",
+        "as_flavor": None,
     }  # fmt: skip
     assert (moved["moved"], moved["node"], moved["former_node"]) == (True, "b", "a")
     again = post(client, f"{PATH}/instances/s1/move", {"node": "b"}, 200)

@@ -11,7 +11,7 @@ from itertools import count
 
 import pytest
 
-from app.admission.batch import Started, Stopped
+from app.admission.outcomes import Started, Stopped
 from app.domain import errors
 from app.domain.events import InstanceRejected, InstanceStarted
 from app.domain.requests import ExtendRequest, StartRequest, StopRequest

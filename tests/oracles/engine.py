@@ -85,8 +85,11 @@ class NaiveCluster:
         """Return how often the demand fits in what is left, resource by resource."""
         counts = [ENDLESS]
         for r, capacity in enumerate(node.capacity):
-            if capacity and demand[r]:
-                counts.append((capacity - sum(i.uses(node, r) for i in self.on(node))) // demand[r])
+            left = capacity - sum(i.uses(node, r) for i in self.on(node))
+            if capacity and left < 0:
+                counts.append(0)
+            elif capacity and demand[r]:
+                counts.append(left // demand[r])
         return min(counts)
 
     def youngest_first(self, node: NaiveNode | None, now_us: int) -> list[NaiveInstance]:
@@ -114,6 +117,13 @@ class NaiveCluster:
             if self.holds(node, [i for i in self.on(node) if i not in victims], demand):
                 return self.spare(node, victims, demand)
         return None
+
+    def clear_or_empty(self, node: NaiveNode, demand: tuple[int, ...], now_us: int) -> list[NaiveInstance]:
+        """The instances that the node must lose for a demand; all of its spot instances if that is not enough."""
+        if self.holds(node, self.on(node), demand):
+            return []
+        cleared = self.clear(node, demand, now_us)
+        return self.youngest_first(node, now_us) if cleared is None else cleared
 
     def spare(self, node: NaiveNode, victims: list[NaiveInstance], demand: tuple[int, ...]) -> list[NaiveInstance]:
         for candidate in reversed(list(victims)):

@@ -16,10 +16,11 @@ from app.admission.decide import (
 )
 from app.admission.extend import decide_extension
 from app.admission.move import decide_move
+from app.admission.observe import decide_abort, decide_node_resize, decide_observation, is_as_observed
 from app.admission.risk import Assessed, Crossed, decide_risk, exposed_instances
-from app.domain.errors import DrillImpossible, NodeNotEmpty, TenureError
+from app.domain.errors import DrillImpossible, NodeNotEmpty, NodeTooSmall, TenureError
 from app.domain.events import CloudCreated, Event, FlavorAdded, NodeAdded, NodeDrained, NodeOpened, Recorded
-from app.domain.requests import ExtendRequest, MoveRequest, StartRequest
+from app.domain.requests import ExtendRequest, MoveRequest, ObserveRequest, StartRequest
 from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Placement, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud
 
@@ -41,7 +42,7 @@ class RandomCloud:
     groups: bool = True
     """Let some spot starts be groups."""
     told: bool = False
-    """Let a controller say which nodes it can use."""
+    """Let a controller say which nodes it can use, what it observes, and what never ran."""
 
     def open(self) -> None:
         self.now_us = self.random.choice([0, 1000])
@@ -60,7 +61,9 @@ class RandomCloud:
         self.now_us += self.random.choice([0, 0, 1, 2, 5, 20])
         self.notice()
         choice = self.random.random()
-        if choice < 0.6:
+        if self.told and self.random.random() < 0.2:
+            self.random.choice([self.observe, self.observe, self.resize_node, self.abort])()
+        elif choice < 0.6:
             self.start()
         elif choice < 0.87:
             self.stop()
@@ -114,6 +117,29 @@ class RandomCloud:
         """Nodes that a controller can use, in any order; one of them may be unknown."""
         known = [*self.cloud.nodes, "unknown"]
         return tuple(self.random.sample(known, self.random.randint(1, len(known))))
+
+    def observe(self) -> None:
+        """Tell of an on-demand instance that is new, or runs elsewhere or with another flavor than it was known to."""
+        if not self.cloud.nodes:
+            return
+        self.started += 1
+        known = [one.instance_id for one in self.cloud.running.values() if one.market is Market.ON_DEMAND]
+        name = self.random.choice(known) if known and self.random.random() < 0.5 else f"o{self.started}"
+        flavor, node = self.random.choice([*self.cloud.flavors]), self.random.choice([*self.cloud.nodes])
+        request = ObserveRequest(name, flavor, node, project="p")
+        if not is_as_observed(self.cloud, request):
+            self.apply([*decide_observation(self.cloud, request, self.now_us, ran=False)])
+
+    def resize_node(self) -> None:
+        if self.cloud.nodes:
+            node = self.random.choice(self.cloud.nodes_in_order())
+            capacity = Resources(self.random.randint(1, 9), self.random.choice([0, 8, 16]) if self.memory else 0)
+            with suppress(NodeTooSmall):
+                self.apply([*decide_node_resize(self.cloud, node, capacity, self.now_us)])
+
+    def abort(self) -> None:
+        if self.cloud.running:
+            self.apply([*decide_abort(self.cloud, self.random.choice([*self.cloud.running]), self.now_us)])
 
     def stop(self) -> None:
         if self.cloud.running:
@@ -180,6 +206,7 @@ def random_log(
     memory: bool = True,
     placement: Placement = Placement.FIRST_FIT,
     displaces: bool = False,
+    told: bool = False,
 ) -> list[Recorded]:
     """Every other one under a grace period."""
     policy = Policy(
@@ -189,7 +216,7 @@ def random_log(
         grace_us=7 * (seed % 2),
         displaces_overrunning=displaces,
     )
-    cloud = RandomCloud(Random(seed), policy, memory)
+    cloud = RandomCloud(Random(seed), policy, memory, told=told)
     cloud.open()
     for _ in range(steps):
         cloud.step()

@@ -21,6 +21,7 @@ from app.domain.events import (
     NodeDrained,
     NodeOpened,
     NodeRemoved,
+    NodeResized,
     Recorded,
 )
 from app.domain.values import Market, Policy
@@ -83,8 +84,13 @@ class NaiveHistory:
                 return [NaiveOperation(end_us, rank, end(event.instance_id))]
             case InstanceExtended():
                 return [NaiveOperation(event.at_us, here, extend(event))]
-            case InstanceMoved():
+            case InstanceMoved(as_flavor=None):
                 return [NaiveOperation(event.at_us, here, move(event))]
+            case InstanceMoved():
+                anew = NaiveOperation(event.at_us, here, self.start_anew(item))
+                return [NaiveOperation(event.at_us, here, end(event.instance_id)), anew]
+            case NodeResized():
+                return [NaiveOperation(event.at_us, here, resize_node(event))]
             case NodeAdded():
                 return [NaiveOperation(event.at_us, here, add_node(event))]
             case NodeDrained() | NodeOpened() | NodeRemoved():
@@ -109,6 +115,20 @@ class NaiveHistory:
 
         return act
 
+    def start_anew(self, item: Recorded) -> Callable[[NaiveCluster], list[str]]:
+        """The start of an on-demand instance that was observed elsewhere, or with another flavor."""
+        event = item.event
+
+        def act(cluster: NaiveCluster) -> list[str]:
+            instance = self.moved(item)
+            return cluster.start_on_demand(instance, event.at_us, self.policy.eviction_policy.value) or []
+
+        return act
+
+    def moved(self, item: Recorded) -> NaiveInstance:
+        event, nowhere = item.event, NaiveNode("nowhere", ())
+        return NaiveInstance(event.instance_id, False, self.flavors[event.as_flavor], item.seq, FOREVER, nowhere)
+
     def opening(self, start_us: int) -> NaiveCluster:
         """Return the state of the cloud just before `start_us`, from the log."""
         return self.recorded([item for item in self.log if item.event.at_us < start_us])
@@ -130,7 +150,11 @@ class NaiveHistory:
                 case InstanceExtended():
                     extend(event)(cluster)
                 case InstanceMoved():
-                    cluster.instances[event.instance_id].node = cluster.node(event.node)
+                    one = cluster.instances[event.instance_id]
+                    one.node = cluster.node(event.node)
+                    one.demand = one.demand if event.as_flavor is None else self.flavors[event.as_flavor]
+                case NodeResized():
+                    cluster.node(event.node).capacity = tuple(event.capacity)
                 case InstanceStopped() | InstanceEvicted():
                     del cluster.instances[event.instance_id]
         return cluster
@@ -220,6 +244,20 @@ def change_node(event: NodeDrained | NodeOpened | NodeRemoved) -> Callable[[Naiv
         if not isinstance(event, NodeRemoved):
             return []
         evicted = [i.name for i in cluster.on(node) if i.is_spot]
+        for name in evicted:
+            del cluster.instances[name]
+        return evicted
+
+    return act
+
+
+def resize_node(event: NodeResized) -> Callable[[NaiveCluster], list[str]]:
+    """The node loses the youngest spot instances until the others fit, or all of them."""
+
+    def act(cluster: NaiveCluster) -> list[str]:
+        node = cluster.node(event.node)
+        node.capacity = tuple(event.capacity)
+        evicted = [one.name for one in cluster.clear_or_empty(node, (0, 0, 0), event.at_us)]
         for name in evicted:
             del cluster.instances[name]
         return evicted

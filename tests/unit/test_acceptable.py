@@ -9,9 +9,10 @@ from random import Random
 import pytest
 
 from app.admission.acceptable import acceptable_instead
-from app.admission.batch import Batch, Started, decide_next
+from app.admission.batch import Batch, decide_next
 from app.admission.bounds import is_out_of_bounds
 from app.admission.decide import decide_drill, decide_start, decide_stop
+from app.admission.outcomes import Started
 from app.domain.events import (
     CloudCreated,
     FlavorAdded,

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from app.admission import limits
-from app.admission.batch import Change, Changed, Started, Stopped, decide_batch, due_table_us
+from app.admission.batch import decide_batch, due_table_us
 from app.admission.limits import ids_to_look_up
+from app.admission.outcomes import Change, Changed, Started, Stopped
 from app.domain import errors
 from app.domain.events import CloudCreated, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
 from app.domain.requests import StartRequest, StopRequest

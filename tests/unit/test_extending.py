@@ -12,9 +12,10 @@ from oracles.histories import RandomCloud
 from oracles.replay import NaiveHistory
 
 from app.admission.acceptable import acceptable_lifetime_us
-from app.admission.batch import Extended, decide_batch
+from app.admission.batch import decide_batch
 from app.admission.decide import decide_drill, decide_stop
 from app.admission.extend import decide_extension
+from app.admission.outcomes import Extended
 from app.domain import errors
 from app.domain.events import (
     CloudCreated,

@@ -25,7 +25,8 @@ from app.domain.events import (
 from app.domain.values import EvictionPolicy, Market, Policy, Resources
 from app.engine.cluster import UNCOUNTED
 from app.engine.intervals import INTERVAL_COUNT
-from app.forecast.replayed import History, Operations
+from app.forecast.operations import Operations
+from app.forecast.replayed import History
 from app.forecast.rise import ROOM_COUNT, RiseHistory, Rises
 
 MINUTE_US = 60_000_000

@@ -11,8 +11,9 @@ from oracles.handovers import naive_ready_us
 from oracles.histories import RandomCloud
 
 from app.admission import decide
-from app.admission.batch import EVENTS_AT_ONCE, Batch, Started, decide_batch, decide_more
+from app.admission.batch import EVENTS_AT_ONCE, Batch, decide_batch, decide_more
 from app.admission.decide import decide_node_removal, decide_overdue, decide_start
+from app.admission.outcomes import Started
 from app.domain.errors import TooManyEvictions
 from app.domain.events import (
     CloudCreated,

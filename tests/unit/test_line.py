@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.admission.batch import Stopped
+from app.admission.outcomes import Stopped
 from app.domain.requests import StopRequest
 from app.scheduling.line import MOST_SHORT, WaitingLine
 from app.scheduling.submissions import Submission

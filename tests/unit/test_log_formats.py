@@ -12,7 +12,8 @@ import msgspec
 import pytest
 from older_programs import cut, read
 
-from app.admission.batch import Batch, Change, Changed, decide_next
+from app.admission.batch import Batch, decide_next
+from app.admission.outcomes import Change, Changed
 from app.domain.budgets import Book, Budget, BudgetUnit
 from app.domain.errors import FormatNotInForce
 from app.domain.events import CloudCreated, EvictionRisk, InstanceRejected, InstanceStarted, NodeAdded, PolicyChanged
@@ -131,6 +132,7 @@ def test_what_was_there_from_the_first_is_written_as_ever() -> None:
     assert newest["basis"].pop("quota") is None
     assert newest.pop("owner") is None
     assert newest.pop("allowed") == []
+    assert newest.pop("observed") is False
     assert [newest.pop(name) for name in ("project", "user")] == [None] * 2
     assert json.loads(encode(started, 1)) == newest
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.admission.batch import Batch, Moved, Started, Stopped, decide_batch
+from app.admission.batch import Batch, decide_batch
+from app.admission.outcomes import Moved, Started, Stopped
 from app.domain.errors import (
     InstanceNotFound,
     MoveOfEnded,

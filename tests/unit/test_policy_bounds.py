@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.admission.batch import Change, Started, decide_batch
+from app.admission.batch import decide_batch
 from app.admission.bounds import check_bounds
 from app.admission.limits import ids_to_look_up
+from app.admission.outcomes import Change, Started
 from app.domain.errors import LifetimeOutOfBounds, PolicyInvalid, ProbabilityOutOfBounds, TenureError
 from app.domain.events import CloudCreated, FlavorAdded, NodeAdded, PolicyChanged, Recorded
 from app.domain.requests import ExtendRequest, StartRequest

@@ -8,9 +8,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from app.admission.batch import Batch, Change, Step, decide_batch, decide_next
+from app.admission.batch import Batch, decide_batch, decide_next
 from app.admission.decide import decide_drill
 from app.admission.limits import ids_to_look_up
+from app.admission.outcomes import Change, Step
 from app.domain.events import (
     CloudCreated,
     Event,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
+from linear_quotes import ProportionalQuotes
 from oracles.engine import NaiveCluster, NaiveInstance
 from oracles.histories import RandomCloud
 from oracles.replay import NaiveHistory
@@ -13,9 +16,31 @@ from repeats import seeds
 from test_engine import assert_same_state, small_policy
 
 from app.admission.decide import decide_start
-from app.domain.events import InstanceRejected, InstanceStarted, answers_request
-from app.domain.requests import StartRequest
-from app.domain.values import EvictionPolicy, Market, NodeStatus, Placement, Rejection
+from app.admission.extend import decide_extension
+from app.admission.observe import decide_abort
+from app.domain.budgets import BudgetUnit
+from app.domain.events import (
+    CloudCreated,
+    FlavorAdded,
+    InstanceExtended,
+    InstanceRejected,
+    InstanceStarted,
+    NodeAdded,
+    answers_request,
+)
+from app.domain.requests import ExtendRequest, StartRequest
+from app.domain.times import HOUR_US
+from app.domain.values import (
+    Clock,
+    EvictionPolicy,
+    Guarantee,
+    Market,
+    NodeStatus,
+    Placement,
+    Policy,
+    Rejection,
+    Resources,
+)
 from app.engine.cloud import Cloud
 from app.workbench.audit import audit
 from app.workbench.logcsv import LogWriter, read_rows
@@ -110,3 +135,49 @@ def test_a_repeated_start_may_name_other_nodes_but_no_other_project() -> None:
     assert answers_request(decision, StartRequest("a", **asked), external=False)  # type: ignore[arg-type]
     for other in ({"project": "q"}, {"user": None}):
         assert not answers_request(decision, StartRequest("a", **(asked | other)), external=False)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("extends", [False, True])
+def test_what_never_ran_leaves_no_trace_in_any_account(extends: bool) -> None:
+    """Of its class, its book, its sections and its owner; that it was asked for still counts."""
+    policy = Policy(guarantee=Guarantee.STRATIFIED, clock=Clock.EXTERNAL, warm_up_us=0, table_max_age_us=10**18)
+    for unit in BudgetUnit:
+        cloud = Cloud()
+        for event in (
+            CloudCreated(at_us=0, policy=replace(policy, budget=unit)),
+            NodeAdded(at_us=0, node="n", capacity=Resources(64)),
+            FlavorAdded(at_us=0, flavor="c1", demand=Resources(1)),
+        ):
+            cloud.apply(event)
+        quotes: Any = ProportionalQuotes(1000 * HOUR_US)
+
+        def start(name: str, at_us: int, cloud: Cloud = cloud, quotes: Any = quotes) -> None:
+            request = StartRequest(name, SPOT, "c1", HOUR_US, 1 / 64, at_us, owner="o")
+            for event in decide_start(cloud, request, at_us, quotes):
+                assert isinstance(cloud.apply(event).event, InstanceStarted)
+
+        start("stays", 1)
+        cloud.commit()
+        before = cloud.facts()
+        start("aborted", 2)
+        if extends:
+            longer = decide_extension(cloud, ExtendRequest("aborted", 2 * HOUR_US), 3, quotes)
+            assert [isinstance(cloud.apply(one).event, InstanceExtended) for one in longer] == [True]
+        digest = cloud.digest()
+        with cloud.tried():
+            for event in decide_abort(cloud, "aborted", 4):
+                cloud.apply(event)
+            after = cloud.facts()
+        assert cloud.digest() == digest, "it is undone without a trace"
+        for part in ("classes", "outcomes", "owners"):
+            assert dict_of(getattr(after, part)) == pytest.approx(dict_of(getattr(before, part)), abs=1e-12)
+        assert dict_of([(one[:2], one[2]) for one in after.books]) == pytest.approx(
+            dict_of([(one[:2], one[2]) for one in before.books]), abs=1e-12
+        )
+        assert after.counts == before.counts._replace(spot_requested=2)
+        assert after.running == before.running
+
+
+def dict_of(accounts: Any) -> dict[Any, float]:
+    """The figures of accounts, each under its own name; an account of nothing is none."""
+    return {(key, name): value for key, one in accounts for name, value in one._asdict().items() if value}

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from app.admission.acceptable import acceptable_instead
-from app.admission.batch import Started, decide_batch
+from app.admission.batch import decide_batch
 from app.admission.longest import LEAST_GAIN_US, decide_look
 from app.admission.looks import MOST_LOOKS, looks_before
+from app.admission.outcomes import Started
 from app.domain.errors import InstanceConflict, LifetimeOutOfBounds
 from app.domain.events import (
     CloudCreated,

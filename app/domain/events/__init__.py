@@ -33,7 +33,7 @@ from app.domain.events.jobs import (
     RoomHeld,
 )
 from app.domain.events.moves import InstanceMoved
-from app.domain.events.nodes import FlavorAdded, NodeAdded, NodeDrained, NodeEvent, NodeOpened, NodeRemoved
+from app.domain.events.nodes import FlavorAdded, NodeAdded, NodeDrained, NodeEvent, NodeOpened, NodeRemoved, NodeResized
 from app.domain.events.notices import (
     EvictionConfirmed,
     EvictionOverdue,
@@ -75,6 +75,7 @@ __all__ = [
     "NodeDrained",
     "NodeOpened",
     "NodeRemoved",
+    "NodeResized",
     "Notice",
     "PeerPaused",
     "PeerResumed",

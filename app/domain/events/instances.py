@@ -30,7 +30,8 @@ class InstanceStarted:
     room is free; None: at once. With `wanted`, `lifetime_us` is the longest lifetime that could be promised, and
     `limited_by` is the reason why it is not longer; None: it is all that is wanted, or as far ahead as is promised.
     `allowed` are the nodes that its controller could use, if they left out an open one; else it is empty. `project` and
-    `user` are labels: they tell for whom it runs, and decide nothing.
+    `user` are labels: they tell for whom it runs, and decide nothing. An `observed` start was not placed: the instance
+    ran there, and only spot instances on that node made room for it.
     """
 
     at_us: int
@@ -53,6 +54,9 @@ class InstanceStarted:
     allowed: tuple[str, ...] = field(default=(), metadata=_ALLOWED)
     project: str | None = field(default=None, metadata=_PROJECT)
     user: str | None = field(default=None, metadata=_USER)
+    observed: bool = field(
+        default=False, metadata={"since": 7, "description": "It ran there before its controller told of it."}
+    )
 
     @property
     def count(self) -> int:
@@ -93,8 +97,13 @@ class InstanceRejected:
 @event("instance_stopped", subject="instance_id", group=Group.END, outcome="stopped")
 @quick(kw_only=True)
 class InstanceStopped:
+    """The instance ended by itself. One that is `aborted` never ran, so it does not count as admitted."""
+
     at_us: int
     instance_id: str
+    aborted: bool = field(
+        default=False, metadata={"since": 7, "description": "It was accepted and never ran: its start came to nothing."}
+    )
 
 
 @event("instance_evicted", subject="instance_id", group=Group.END, outcome="evicted", urgent=True)

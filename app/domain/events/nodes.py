@@ -39,6 +39,16 @@ class NodeRemoved:
     node: str
 
 
+@event("node_resized", since=7, subject="node")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeResized:
+    """The node has another capacity from here on. What runs there fits in it."""
+
+    at_us: int
+    node: str
+    capacity: Resources
+
+
 @event("flavor_added", subject="flavor")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorAdded:
@@ -49,4 +59,4 @@ class FlavorAdded:
     demand: Resources
 
 
-NodeEvent = NodeAdded | NodeDrained | NodeOpened | NodeRemoved | FlavorAdded
+NodeEvent = NodeAdded | NodeDrained | NodeOpened | NodeRemoved | NodeResized | FlavorAdded

@@ -113,7 +113,16 @@ class Books:
         return self._add(self._key(basis.probability, event.lifetime_us), _entered(basis.probability, risk, weight))
 
     def _stop(self, event: InstanceStopped) -> Undo | None:
-        return self._take_back(self._instances.running[event.instance_id], event.at_us)
+        running = self._instances.running[event.instance_id]
+        return self._strike(running) if event.aborted else self._take_back(running, event.at_us)
+
+    def _strike(self, running: Running) -> Undo | None:
+        """Take out again all that an instance has entered which never ran."""
+        entered = _entered(running.probability, running.whole_risk, self._weight(running, self._head.policy))
+        if running.probability is None or entered is None:
+            return None
+        less = BookAccount(-entered.earned, entered=-entered.entered, core_hours=-entered.core_hours)
+        return self._add(self._key(running.probability, running.book_lifetime_us), less)
 
     def _take_back(self, running: Running, at_us: int) -> Undo | None:
         more = self._given_back(running, at_us)

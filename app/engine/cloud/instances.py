@@ -299,6 +299,14 @@ class Instances:
         self._room.cluster.deadline_us[[*running.rows]] = running.deadline_us
         self.rows.enter(running)
 
+    def put_moved(self, running: Running) -> None:
+        """Let an instance that stands on no node be this one, which may have another flavor."""
+        old, flavor = self.running[running.instance_id], self._flavors.by_name[running.flavor]
+        self.running[running.instance_id] = running
+        if old.flavor != running.flavor:
+            self._room.cluster.demand[running.row] = flavor.demand
+            self.on_demand = plus(minus(self.on_demand, self._flavors.by_name[old.flavor].resources), flavor.resources)
+
     def _forget(self, instance_id: str) -> None:
         self._leave(instance_id)
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from app.domain.events import InstanceMoved
-from app.domain.values import ProposedMove
+from app.domain.values import ProposedMove, Resources
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, Nodes
 from app.engine.cloud.records import Facts, Fold, Room, Running, Undo
 from app.engine.cloud.told import Handovers
-from app.engine.cluster import Ints, place, release, slots_of_each
-from app.engine.eviction import spot_rows_by_youth
+from app.engine.cluster import UNCOUNTED, Ints, place, release, slots_of_each
+from app.engine.eviction import clear_for, spot_rows_by_youth
 from app.engine.moving import plan_moves
 
 
@@ -49,6 +49,21 @@ class Moves:
         """Return True if a node has room for an instance of this flavor, open or not."""
         free = self._room.cluster.free[self._nodes.by_name[node].index]
         return bool((self._flavors.by_name[flavor].demand <= free).all())
+
+    def clear(
+        self, node: str, demand: Sequence[int], now_us: int, capacity: Resources | None = None
+    ) -> tuple[str, ...]:
+        """Return the spot instances that a node must lose for a demand, youngest first; all if that is not enough.
+
+        With a `capacity`, as if the node had that one.
+        """
+        there = self._nodes.by_name[node].index
+        room = self._room.cluster.free[there].copy()
+        if capacity is not None:
+            room += np.array([size or UNCOUNTED for size in capacity], np.int64) - self._room.sizes[there]
+        victims = np.empty(len(self._room.cluster.node_of), np.int64)
+        count = clear_for(self._room.cluster, np.array(demand, np.int64), now_us, there, room, victims)
+        return self._instances.rows.at(victims[:count].tolist())
 
     def proposals_now(self, now_us: int) -> Callable[[], list[Proposal]]:
         """Return a function that finds moves in place of evictions, as things are now, on any thread.
@@ -86,10 +101,11 @@ class Moves:
 
     def _move(self, event: InstanceMoved) -> Undo:
         old = self._instances.running[event.instance_id]
-        self._put(replace(old, node=self._nodes.by_name[event.node].name))
+        flavor = old.flavor if event.as_flavor is None else self._flavors.by_name[event.as_flavor].name
+        self._put(replace(old, node=self._nodes.by_name[event.node].name, flavor=flavor))
         return lambda: self._put(old)
 
     def _put(self, running: Running) -> None:
-        self._instances.running[running.instance_id] = running
         release(self._room.cluster, running.row)
+        self._instances.put_moved(running)
         place(self._room.cluster, running.row, self._nodes.by_name[running.node].index)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from app.domain.events import FlavorAdded, NodeAdded, NodeDrained, NodeOpened, NodeRemoved
+from app.domain.events import FlavorAdded, NodeAdded, NodeDrained, NodeOpened, NodeRemoved, NodeResized
 from app.domain.values import NodeStatus, Resources
 from app.engine.cloud.records import Facts, Flavor, Fold, Node, Room, Undo
 from app.engine.cluster import UNCOUNTED
@@ -39,6 +39,7 @@ class Nodes:
             NodeDrained: self._to(NodeStatus.DRAINED),
             NodeOpened: self._to(NodeStatus.OPEN),
             NodeRemoved: lambda event: self._remove(event.node),
+            NodeResized: lambda event: self._resize(event.node, event.capacity),
         }
 
     def facts(self) -> Mapping[str, Any]:
@@ -112,6 +113,17 @@ class Nodes:
         self._room.cluster.is_open[node.index] = False
         self._open_capacity = None
         return lambda: self._put(node)
+
+    def _resize(self, name: str, capacity: Resources) -> Undo:
+        old = self.by_name[name]
+        self._room.resize(old.index, [size or UNCOUNTED for size in capacity])
+        self._put(replace(old, capacity=capacity))
+
+        def back() -> None:
+            self._room.resize(old.index, [size or UNCOUNTED for size in old.capacity])
+            self._put(old)
+
+        return back
 
     def _to(self, status: NodeStatus) -> Callable[[NodeDrained | NodeOpened], Undo]:
         def fold(event: NodeDrained | NodeOpened) -> Undo:

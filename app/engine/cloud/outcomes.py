@@ -99,7 +99,19 @@ class SectionCounts:
         return None if event.market is not Market.SPOT else self._put(self._begin({}, event))
 
     def _stop(self, event: InstanceStopped) -> Undo | None:
-        return self._put(self._end({}, self._instances.running[event.instance_id], event.at_us))
+        running = self._instances.running[event.instance_id]
+        return self._put(self._strike(running) if event.aborted else self._end({}, running, event.at_us))
+
+    def _strike(self, running: Running) -> Sums:
+        """Take out again an instance that never ran."""
+        sums: Sums = {}
+        if running.probability is None:
+            return sums
+        core_us = self._cores(running) * (running.lifetime_us or 0)
+        for section in _sections(running):
+            if section in self._counts:
+                self._add(sums, section, OutcomeCounts(-1, promised=-running.probability, core_us=-core_us))
+        return sums
 
     def _begin(self, sums: Sums, event: InstanceStarted) -> Sums:
         """Add the start of a spot instance."""

@@ -168,7 +168,16 @@ class Owners:
 
     def _stop(self, event: InstanceStopped) -> Undo | None:
         running = self._instances.running[event.instance_id]
-        return self._end(running, event.at_us)
+        return self._strike(running) if event.aborted else self._end(running, event.at_us)
+
+    def _strike(self, running: Running) -> Undo | None:
+        """Take out again an instance that never ran."""
+        if running.market is not Market.SPOT:
+            return None
+        changed: dict[str, OwnerAccount | None] = {}
+        cores = running.count * self._cores(running.flavor)
+        self._add(changed, running.owner, OwnerAccount(running=-1, cores=-cores, admitted=-1))
+        return lambda: self._put_back(changed, {})
 
     def _evict(self, event: InstanceEvicted) -> Undo | None:
         running = self._instances.running[event.instance_id]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from app.domain.events import InstanceStarted, InstanceStopped
+from app.domain.events import Event, InstanceStarted, InstanceStopped
 from app.domain.quick import quick
 from app.domain.values import EvictionReason, Market, NodeStatus, Policy, Resources
 from app.engine.cloud.jobrecords import HostedRecord, JobRecord
@@ -302,6 +302,11 @@ Folded: TypeAlias = list[tuple[InstanceStarted | InstanceStopped, Running]]
 """Starts and stops that follow each other, each with the instance that it started or stopped."""
 
 
+def is_of_run(event: Event) -> bool:
+    """Return True for starts, and for stops of what ran: many of them are folded together."""
+    return type(event) is InstanceStarted or (type(event) is InstanceStopped and not event.aborted)
+
+
 class Part(Protocol):
     """A part of the state. It folds the kinds of events that concern it."""
 
@@ -362,6 +367,11 @@ class Room:
         free, is_open, sizes = self._all
         free[place], is_open[place], sizes[place] = size, True, size
         self._show(place + 1)
+
+    def resize(self, place: int, size: Sequence[int]) -> None:
+        """Let a place have another size (R); what runs there stays."""
+        self.cluster.free[place] += np.array(size, np.int64) - self.sizes[place]
+        self.sizes[place] = size
 
     def drop_last_place(self) -> None:
         """Take the last place away."""

@@ -34,6 +34,7 @@ from app.engine.cloud.records import (
     digest_of,
     folds_of,
     in_order,
+    is_of_run,
 )
 from app.engine.cloud.tally import Tally
 from app.engine.cloud.told import Handovers, Risks
@@ -114,7 +115,7 @@ class Cloud:
         self.overrunning_now, self.proposals_now = owners.overrunning_now, moves.proposals_now
         self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
         self.fits_on, self.nodes_in_order, self.free = moves.fits_on, self._nodes.in_order, self._nodes.free
-        self.only_on = self._nodes.only
+        self.only_on, self.clear = self._nodes.only, moves.clear
         self.running_counts, self.known_handovers = self._instances.counts, self._handovers.by_deadline
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -372,7 +373,7 @@ class Cloud:
 
     def apply_recorded(self, recorded: Iterable[Recorded]) -> None:
         """Fold the log's next events. They are durable already, so they cannot be rolled back."""
-        for is_run, items in groupby(recorded, lambda item: type(item.event) in (InstanceStarted, InstanceStopped)):
+        for is_run, items in groupby(recorded, lambda item: is_of_run(item.event)):
             while run := [*islice(items, LONGEST_RUN)]:
                 for at, item in enumerate(run, self.seq + 1):
                     if item.seq != at:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted
+from app.domain.events import InstanceEvicted, InstanceMoved, InstanceRejected, InstanceStarted, InstanceStopped
 from app.domain.values import EvictionReason, Market, Resources
 from app.engine.cloud.instances import Instances
-from app.engine.cloud.nodes import Flavors, plus
+from app.engine.cloud.nodes import Flavors, minus, plus
 from app.engine.cloud.records import ClassCounts, Counts, Facts, Fold, Folded, Undo
 
 
@@ -27,7 +27,13 @@ class Tally:
 
     def folds(self) -> Mapping[type, Fold]:
         """Return the fold of each kind of event that concerns this part."""
-        return {InstanceStarted: self._start, InstanceRejected: self._reject, InstanceEvicted: self._evict}
+        return {
+            InstanceStarted: self._start,
+            InstanceRejected: self._reject,
+            InstanceEvicted: self._evict,
+            InstanceStopped: self._stop,
+            InstanceMoved: self._move,
+        }
 
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
@@ -79,6 +85,26 @@ class Tally:
         self.counts = self.counts._replace(spot_evicted=self.counts.spot_evicted + 1)
         if event.at_us <= running.deadline_us:
             self._count_class(running.probability, evicted=1)
+        return undo
+
+    def _stop(self, event: InstanceStopped) -> Undo | None:
+        """Count one that never ran as not admitted."""
+        if not event.aborted:
+            return None
+        running = self._instances.running[event.instance_id]
+        undo = self._as_it_is(running.probability)
+        self._count_starts(running.market, asked=0, admitted=-1)
+        self._count_class(running.probability, admitted=-1)
+        return undo
+
+    def _move(self, event: InstanceMoved) -> Undo | None:
+        """Follow the load where an on-demand instance has another flavor."""
+        if event.as_flavor is None:
+            return None
+        undo, of = self._as_it_is(None), self._flavors.by_name
+        less = minus(self._instances.on_demand, of[self._instances.running[event.instance_id].flavor].resources)
+        load = plus(less, of[event.as_flavor].resources)
+        self.on_demand_peak = Resources(*map(max, self.on_demand_peak, load))
         return undo
 
     def _as_it_is(self, probability: float | None) -> Undo:

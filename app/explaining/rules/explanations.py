@@ -10,8 +10,10 @@ from app.domain.events import (
     EvictionConfirmed,
     EvictionRisk,
     EvictionScheduled,
+    InstanceMoved,
     InstanceStarted,
     NodeRemoved,
+    NodeResized,
     Recorded,
 )
 from app.domain.values import (
@@ -31,7 +33,7 @@ from app.domain.wanted import Wanted
 from app.forecasts.rules import Evidence
 from app.judging.attainment import Attainment
 from app.judging.reliability import PromiseEnd, fate_of
-from app.scheduling.rules.instances import End, Instance
+from app.scheduling.rules.instances import End, Instance, never_ran
 
 
 class PromiseStatus(StrEnum):
@@ -132,14 +134,15 @@ class EvictionExplained:
 
     `rank` is the instance's place among all `victim_count` victims; 1 is the youngest. `victims` holds the first of
     them, youngest first, and always the instance itself. `freed` is the sum of what the victims on the start's node
-    held; it is None if `victims` does not hold all of them. A removed node has neither a start nor victims of its own.
+    held; it is None if `victims` does not hold all of them. A change of a node or an observed
+    move, which is the `removal`, has neither a start nor victims of its own.
     """
 
     at_us: int
     reason: EvictionReason
     cause_seq: int
     start: InstanceStarted | None
-    removal: NodeRemoved | None
+    removal: NodeRemoved | NodeResized | InstanceMoved | None
     required: Resources | None
     policy: EvictionPolicy
     victims: tuple[Victim, ...]
@@ -215,6 +218,8 @@ def promise_of(start: InstanceStarted, end: End | None, now_us: int) -> PromiseS
 
     `start` is for the lifetime that was promised last.
     """
+    if never_ran(end):
+        return PromiseStatus.NONE
     fate = fate_of(start, end, now_us)
     if fate.promised is None:
         return PromiseStatus.NONE

@@ -10,13 +10,15 @@ from app.domain.events import (
     InstanceExtended,
     InstanceMoved,
     InstanceStarted,
+    NodeRemoved,
+    NodeResized,
     Recorded,
 )
 from app.domain.numbers import share_text
 from app.domain.risks import risk_in_words
 from app.domain.times import length_text, time_text
 from app.domain.values import ProposedMove, RiskLevel
-from app.explaining.rules.explanations import Decided, Grace
+from app.explaining.rules.explanations import Decided, EvictionExplained, Grace
 from app.scheduling.rules.extensions import in_words
 
 _RISKS_TOLD = 4
@@ -104,3 +106,17 @@ def risks_in_words(notices: Sequence[Recorded]) -> Iterator[str]:
 
 def _from(ready_us: int | None) -> str:
     return "at once" if ready_us is None else f"from {time_text(ready_us)} on"
+
+
+def because_of_node(eviction: EvictionExplained, decision: InstanceStarted) -> str:
+    """Say what happened to the node of an instance that no start evicted."""
+    what = "its node" if decision.count == 1 else "one of its nodes,"
+    match eviction.removal:
+        case NodeRemoved(node=node):
+            return f"{what} {node} was removed"
+        case NodeResized(node=node):
+            return f"{what} {node} has less capacity since, and the youngest go first"
+        case InstanceMoved(node=node, instance_id=name):
+            return f"the on-demand instance {name} was observed on {node}, and the youngest go first"
+        case _:
+            return eviction.reason.value

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from app.domain.budgets import Budget
-from app.domain.events import InstanceEvicted, InstanceRejected, InstanceStarted, InstanceStopped
+from app.domain.events import (
+    InstanceEvicted,
+    InstanceRejected,
+    InstanceStarted,
+    InstanceStopped,
+)
 from app.domain.numbers import number_text, share_text
 from app.domain.risks import floor_in_words, risk_of_basis
 from app.domain.times import length_text, time_text
@@ -31,6 +36,7 @@ from app.explaining.rules.explanations import (
 )
 from app.explaining.rules.groupwords import asked_text, no_capacity_text, places_text, slots_text
 from app.explaining.rules.noticewords import (
+    because_of_node,
     extensions_in_words,
     grace_in_words,
     moves_in_words,
@@ -65,7 +71,9 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
     yield from moves_in_words(explanation.moves)
     yield from risks_in_words(explanation.notices)
     yield from endings_in_words(explanation.notices)
-    if isinstance(end, InstanceStopped):
+    if isinstance(end, InstanceStopped) and end.aborted:
+        yield f"Aborted at {time_text(end.at_us)}: it never ran, its controller says, so it does not count as admitted."
+    elif isinstance(end, InstanceStopped):
         yield f"Stopped at {time_text(end.at_us)} by its owner, after {length_text(end.at_us - decision.at_us)}."
     elif isinstance(end, InstanceEvicted) and explanation.eviction is not None:
         yield from _eviction(explanation.eviction, moved(decision, explanation.instance.move))
@@ -86,6 +94,11 @@ def _request(explanation: Explanation) -> str:
 
 def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator[str]:
     where = places_text(decision.places)
+    if decision.observed:
+        yield f"Its controller saw it run on {where}, so nothing was decided; on-demand instances are never evicted."
+        if decision.victims:
+            yield f"{_number(len(decision.victims))} had to go there: {_names(decision.victims)}."
+        return
     if decision.market is Market.ON_DEMAND:
         yield f"Accepted on {where}; on-demand instances are never evicted."
         yield from _cost(decision)
@@ -218,11 +231,13 @@ def _eviction(eviction: EvictionExplained, decision: InstanceStarted) -> Iterato
         yield f"Evicted at {at} in a drill: on purpose, to try out what an eviction does (event {eviction.cause_seq})."
         return
     if eviction.start is None:
-        what = "its node" if decision.count == 1 else "one of its nodes,"
-        why = f"{what} {eviction.removal.node} was removed" if eviction.removal is not None else eviction.reason.value
-        yield f"Evicted at {at}, because {why} (event {eviction.cause_seq})."
+        yield f"Evicted at {at}, because {because_of_node(eviction, decision)} (event {eviction.cause_seq})."
         return
     needed = "room" if eviction.required is None else resources_text(eviction.required)
+    if eviction.start.observed:
+        who = f"the on-demand instance {eviction.start.instance_id} was observed on {eviction.start.node}"
+        yield f"Evicted at {at}, because {who}, and the youngest go first (event {eviction.cause_seq})."
+        return
     yield (
         f"Evicted at {at} to make room on {eviction.start.node} for {made_room_for(eviction.start, eviction.reason)} "
         f"which needed {needed} on one node (flavor {eviction.start.flavor}); no open node had that free."
@@ -325,6 +340,8 @@ def _of_declared(decided: Decided) -> str:
 def _for_whom(decided: Decided) -> str:
     if decided.reason is EvictionReason.NODE_REMOVED:
         return f" because {decided.removed or 'its node'} was removed,"
+    if decided.reason is EvictionReason.NODE_RESIZED:
+        return f" because {decided.removed or 'its node'} has less capacity,"
     if decided.reason is EvictionReason.DRILL:
         return " in a drill"
     return f" for {decided.cause_id}," if decided.cause_id else ""

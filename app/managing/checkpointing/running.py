@@ -28,6 +28,8 @@ from app.managing.programs import ProgramFailed, run
 
 MOST_REFUSALS = 3
 BEAT_S = 2.0
+_BEAT_SHARE = 0.125
+"""A young job says how it does after so much of its life: its memory grows fast, and a prediction rests on it."""
 _LOOK_S = 0.2
 _EARLY_S = 10.0
 """A program that dies so soon of a fault, after it was restored, was not restored well."""
@@ -169,7 +171,8 @@ class JobRun:
             child, status = os.waitpid(started.child, os.WNOHANG)
             if child:
                 return status
-            if time.monotonic() - beaten_s > BEAT_S:
+            ran_s = time.monotonic() - self._began_s
+            if time.monotonic() - beaten_s > min(BEAT_S, ran_s * _BEAT_SHARE):
                 beaten_s = time.monotonic()
                 self._beat()
             if self._from and time.monotonic() - self._began_s > _EARLY_S and self._folder.noted(_REFUSALS):

@@ -202,6 +202,8 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.MoveOfGroup: Problem(409, "preemptible.move.group", "A group does not move"),
     errors.MoveToDrained: Problem(409, "preemptible.move.drained", "The node takes no more placements"),
     errors.MoveWithoutRoom: Problem(409, "preemptible.move.no_room", "The node has no room for the instance"),
+    errors.ObservedSpot: Problem(409, "preemptible.observation.spot", "Only on-demand instances are observed"),
+    errors.NodeTooSmall: Problem(409, "preemptible.node.too_small", "On-demand instances use more than that"),
     errors.TooManyWebhooks: Problem(409, "preemptible.webhook.too_many", "The cloud has as many webhooks as it may"),
     errors.TooManyClasses: Problem(
         409, "preemptible.eviction_probability.too_many", "As many eviction probabilities are promised as may be"

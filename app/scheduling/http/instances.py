@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.admission.batch import Changed, Extended, Moved, Outcome, Started
+from app.admission.outcomes import Changed, Extended, Moved, Observed, Outcome, Started
 from app.domain.errors import TenureError
 from app.domain.events import InstanceRejected
-from app.domain.requests import ExtendRequest, MoveRequest, Operation, StopRequest
+from app.domain.requests import (
+    AbortRequest,
+    ExtendRequest,
+    MoveRequest,
+    ObserveRequest,
+    Operation,
+    StartRequest,
+    StopRequest,
+)
 from app.domain.times import to_datetime
 from app.domain.values import InstanceStatus, Role
-from app.platform.http.auth import caller_of, granted_to, owner_of
+from app.platform.http.auth import caller_of, granted_to, owner_of, project_of
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.errors import Forbidden, entries_of
 from app.platform.http.page_forms import next_link
@@ -37,6 +46,7 @@ from app.scheduling.wire.instances import (
 )
 from app.scheduling.wire.moves import MovedBody, move_answer
 from app.scheduling.wire.nodes import AtQuery
+from app.scheduling.wire.observed import AbortedBody, ObservedBody, observation_answer
 from app.scheduling.wire.single import SingleStartBody
 from tenure_client.forms.instances import BatchAnswer, BatchResult, DrillAnswer, InstancesAnswer
 
@@ -52,7 +62,7 @@ async def start_instance(request: Request) -> Response:
     conflict.
     """
     body = await read_body(request, SingleStartBody)
-    cloud, asked = request.path_params["cloud"], body.request(owner_of(request))
+    cloud, asked = request.path_params["cloud"], _of_project(request, body)
     elsewhere = reached(request, Elsewhere) if body.may_run_elsewhere else None
     if elsewhere is not None:
         await elsewhere.check(cloud)
@@ -60,13 +70,32 @@ async def start_instance(request: Request) -> Response:
     is_refused = isinstance(started.decision, InstanceRejected)
     job = await elsewhere.ask(cloud, asked) if elsewhere is not None and is_refused else None
     location = f"/v1/clouds/{cloud}/instances/{body.instance_id}"
-    return respond(start_answer(started.decision, started.seq, job), 201, {"Location": location})
+    answer = start_answer(started.decision, started.seq, job)
+    if project_of(request) is not None:
+        answer.victims = []
+    return respond(answer, 201, {"Location": location})
+
+
+def _of_project(request: Request, body: SingleStartBody) -> StartRequest:
+    """Return the start; of a caller of one project it is for that one, and runs nowhere else.
+
+    Raises Forbidden if it says otherwise.
+    """
+    project, asked = project_of(request), body.request(owner_of(request))
+    if project is None:
+        return asked
+    if asked.project not in (None, project):
+        raise Forbidden(f"the token is for the project {project}, and the start for another one")
+    if body.may_run_elsewhere:
+        raise Forbidden("jobs are not of one project: this needs the role member")
+    return replace(asked, project=project)
 
 
 async def stop_instance(request: Request) -> Response:
     """Stop an instance. Nothing happens if it has ended already."""
     at_us = read_query(request, AtQuery).at_us if request.scope["query_string"] else None
     path = request.path_params
+    await check_own(request, path["instance"])
     await reached(request, Scheduler).stop(path["cloud"], StopRequest(path["instance"], at_us, owner_of(request)))
     return Response(status_code=204)
 
@@ -79,6 +108,7 @@ async def extend_instance(request: Request) -> Response:
     that was accepted has the same answer; one that was refused is decided anew, unless it brings the same time.
     """
     body, path = await read_body(request, ExtensionBody), request.path_params
+    await check_own(request, path["spot"])
     asked = ExtendRequest(path["spot"], body.lifetime_us, body.at_us, owner_of(request))
     extended = await reached(request, Scheduler).extend(path["cloud"], asked)
     return respond(extension_answer(extended.decision, extended.seq))
@@ -87,6 +117,7 @@ async def extend_instance(request: Request) -> Response:
 async def quote_extension(request: Request) -> Response:
     """Tell what an extension to this lifetime would be answered now. Nothing is reserved or recorded."""
     query, path = read_query(request, ExtensionQuery), request.path_params
+    await check_own(request, path["spot"])
     asked = ExtendRequest(path["spot"], query.lifetime_us)
     return respond(extension_answer(await reached(request, Scheduler).extension_quote(path["cloud"], asked), None))
 
@@ -102,8 +133,32 @@ async def move_instance(request: Request) -> Response:
     return respond(move_answer(await reached(request, Scheduler).move(path["cloud"], asked)))
 
 
+async def observe_instance(request: Request) -> Response:
+    """Record that an on-demand instance runs on a node, with a flavor, whatever was known of it.
+
+    If it was not known, it is started there; if it ran elsewhere or was smaller or larger, it is so no more. Spot
+    instances on that node make room for it, the youngest first. If they are not enough, the node's capacity is raised
+    to what its on-demand instances use. What is known already changes nothing.
+    """
+    body, path = await read_body(request, ObservedBody), request.path_params
+    asked = ObserveRequest(path["instance"], body.flavor, body.node, body.at_us, body.project, body.user)
+    return respond(observation_answer(await reached(request, Scheduler).observe(path["cloud"], asked)))
+
+
+async def abort_instance(request: Request) -> Response:
+    """Record that an instance which was accepted never ran, so it does not count as admitted.
+
+    Nothing happens if it has ended already. One that ran is stopped, not aborted.
+    """
+    body, path = await read_body(request, AbortedBody), request.path_params
+    await reached(request, Scheduler).abort(path["cloud"], AbortRequest(path["instance"], body.at_us))
+    return Response(status_code=204)
+
+
 async def run_batch(request: Request) -> Response:
-    """Decide up to 1000 starts, stops, extensions and moves in order, in one transaction. Each has its own status.
+    """Decide up to 1000 starts, stops, extensions, moves, observations and aborts in order, in one transaction.
+
+    Each has its own status.
 
     If they have more than 5000 events together, or take long while others wait, the rest follows in further
     transactions, whole operations in each, and what others asked for may be decided in between.
@@ -113,7 +168,7 @@ async def run_batch(request: Request) -> Response:
     (`preemptible.batch.epochs_crossed`): send them again.
     """
     operations = await read_batch(request, owner_of(request))
-    _check_may_move(request, operations)
+    _check_may_tell(request, operations)
     outcomes = await reached(request, Scheduler).batch(request.path_params["cloud"], operations)
     request_id = request.scope["state"]["request_id"]
     with Turns() as turns:
@@ -151,20 +206,28 @@ async def show_drill_victim(request: Request) -> Response:
 async def list_instances(request: Request) -> Response:
     """List instances in the order of their starts, including rejected ones."""
     query = read_query(request, InstancesQuery)
-    name = request.path_params["cloud"]
-    if query.status is InstanceStatus.RUNNING:
+    name, project = request.path_params["cloud"], project_of(request) or query.project
+    if query.status is InstanceStatus.RUNNING and project is None:
         state = partial(reached(request, Scheduler).state, name)
         page = await reached(request, LogReads).running(name, state, query.marker, query.limit, query.market)
     else:
-        page = await reached(request, LogReads).instances(name, query.marker, query.limit, query.market, query.status)
+        asked = query.marker, query.limit, query.market, query.status
+        page = await reached(request, LogReads).instances(name, *asked, project)
     answers = [instance_answer(record) for record in page.items]
     return respond(InstancesAnswer(instances=answers, links=next_link(request, page.marker)))
 
 
 async def show_instance(request: Request) -> Response:
     """Show the decision on an instance's start, and its end."""
-    path = request.path_params
-    return respond(instance_answer(await reached(request, LogReads).instance(path["cloud"], path["instance"])))
+    path, project = request.path_params, project_of(request)
+    return respond(instance_answer(await reached(request, LogReads).instance(path["cloud"], path["instance"], project)))
+
+
+async def check_own(request: Request, instance: str) -> None:
+    """Raise InstanceNotFound if the caller may only see instances of another project. No others cost a query."""
+    project = project_of(request)
+    if project is not None:
+        await reached(request, LogReads).instance(request.path_params["cloud"], instance, project)
 
 
 def _result(request_id: str, outcome: Outcome) -> BatchResult:
@@ -177,13 +240,18 @@ def _result(request_id: str, outcome: Outcome) -> BatchResult:
         return BatchResult(status=200, extension=extension_answer(outcome.decision, outcome.seq))
     if isinstance(outcome, Moved):
         return BatchResult(status=200, move=move_answer(outcome))
+    if isinstance(outcome, Observed):
+        return BatchResult(status=200, observation=observation_answer(outcome))
     assert not isinstance(outcome, Changed)
     return _STOPPED
 
 
-def _check_may_move(request: Request, operations: Iterable[Operation]) -> None:
-    """Raise Forbidden if the caller may not say where instances run, and does."""
-    if any(isinstance(one, MoveRequest) for one in operations) and Role.SERVICE not in granted_to(
-        caller_of(request).role
-    ):
-        raise Forbidden(f"a move takes the role {Role.SERVICE.value}")
+def _check_may_tell(request: Request, operations: Iterable[Operation]) -> None:
+    """Raise Forbidden if the caller may not say what became of instances, and does."""
+    told = {type(one) for one in operations} & _TOLD.keys()
+    if told and Role.SERVICE not in granted_to(caller_of(request).role):
+        raise Forbidden(f"{_TOLD[told.pop()]} takes the role {Role.SERVICE.value}")
+
+
+_TOLD = {MoveRequest: "a move", ObserveRequest: "an observation", AbortRequest: "an abort"}
+"""The operations that controllers alone may send."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,6 +16,7 @@ from app.platform.http.respond import respond
 from app.scheduling.scheduler import Scheduler, find_node
 from app.scheduling.slots import slots_of
 from app.scheduling.wire.nodes import AtQuery, FlavorBody, NodeBody, flavor_answer, node_answer
+from app.scheduling.wire.observed import ResizeBody
 from tenure_client.forms.nodes import FlavorsAnswer, NodesAnswer, RemovalAnswer, VictimAnswer
 
 
@@ -56,16 +59,30 @@ async def open_node(request: Request) -> Response:
     return await _answer_node(request, node)
 
 
+async def resize_node(request: Request) -> Response:
+    """Let a node have another capacity. Spot instances that do not fit in it are evicted, the youngest first.
+
+    It is refused if on-demand instances use more. Repeating the request changes nothing.
+    """
+    body = await read_body(request, ResizeBody)
+    cloud, node = request.path_params["cloud"], request.path_params["node"]
+    deadlines = await reached(request, Scheduler).resize_node(cloud, node, body.resources(), body.at_us)
+    return respond(RemovalAnswer(victims=_victims(deadlines)))
+
+
 async def remove_node(request: Request) -> Response:
     """Remove a node without on-demand instances. Its spot instances are evicted; the answer names them."""
     query = read_query(request, AtQuery)
     cloud, node = request.path_params["cloud"], request.path_params["node"]
     deadlines = await reached(request, Scheduler).remove_node(cloud, node, query.at_us)
-    victims = [
+    return respond(RemovalAnswer(victims=_victims(deadlines)))
+
+
+def _victims(deadlines: Mapping[str, int | None]) -> list[VictimAnswer]:
+    return [
         VictimAnswer(id=victim, deadline=None if deadline_us is None else to_datetime(deadline_us))
         for victim, deadline_us in deadlines.items()
     ]
-    return respond(RemovalAnswer(victims=victims))
 
 
 async def add_flavor(request: Request) -> Response:

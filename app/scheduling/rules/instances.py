@@ -39,6 +39,11 @@ class Instance:
         return self.decision.node if self.move is None else self.move.node
 
     @property
+    def flavor(self) -> str:
+        """The flavor, as asked for or as observed since."""
+        return (None if self.move is None else self.move.as_flavor) or self.decision.flavor
+
+    @property
     def lifetime_us(self) -> int | None:
         """The lifetime, as declared at the start or as extended since."""
         return self.decision.lifetime_us if self.extension is None else self.extension.lifetime_us
@@ -72,11 +77,16 @@ def end_in(recorded: Recorded | None) -> End | None:
     return recorded.event
 
 
+def never_ran(end: End | None) -> bool:
+    """Return True for the end of an instance that was accepted and never ran."""
+    return isinstance(end, InstanceStopped) and end.aborted
+
+
 def moved(decision: OfStart, move: InstanceMoved | None) -> OfStart:
-    """Return the decision on a start as if it had been for the node of the instance's last move."""
+    """Return the decision on a start as if it had been for the place, and the flavor, of the instance's last move."""
     if move is None or not isinstance(decision, InstanceStarted):
         return decision
-    return replace(decision, node=move.node)
+    return replace(decision, node=move.node, flavor=move.as_flavor or decision.flavor)
 
 
 def extended(decision: StartDecision, extension: InstanceExtended | None) -> StartDecision:

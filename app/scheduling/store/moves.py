@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from app.domain.events import InstanceMoved, Recorded
 from app.scheduling.store.log import LogAccess
@@ -15,6 +16,7 @@ SELECT found.* FROM unnest(%(instance_ids)s::text[]) AS wanted (id) CROSS JOIN L
     AND seq < %(before_seq)s ORDER BY seq DESC LIMIT 1
 ) AS found
 """
+_NEWEST_FLAVOR_OF = _NEWEST_OF.replace("AND seq <", "AND data ->> 'as_flavor' IS NOT NULL AND seq <")
 
 
 async def moves_of(log: LogAccess, cloud_id: int, instance_id: str, limit: int) -> list[Recorded]:
@@ -26,7 +28,19 @@ async def moves_of(log: LogAccess, cloud_id: int, instance_id: str, limit: int) 
 async def newest_moves(
     log: LogAccess, cloud_id: int, instance_ids: Sequence[str], before_seq: int = 1 << 62
 ) -> dict[str, InstanceMoved]:
-    """Return the newest move before a seq of each of these instances, without those that were never moved."""
+    """Return the newest move before a seq of each of these instances, without those that were never moved.
+
+    Each tells the flavor that was observed last.
+    """
+    found = await _moves(log, _NEWEST_OF, cloud_id, instance_ids, before_seq)
+    untold = [name for name, move in found.items() if move.as_flavor is None]
+    observed = await _moves(log, _NEWEST_FLAVOR_OF, cloud_id, untold, before_seq) if untold else {}
+    return found | {name: replace(found[name], as_flavor=move.as_flavor) for name, move in observed.items()}
+
+
+async def _moves(
+    log: LogAccess, sql: str, cloud_id: int, instance_ids: Sequence[str], before_seq: int
+) -> dict[str, InstanceMoved]:
     parameters = {"cloud_id": cloud_id, "instance_ids": list(instance_ids), "before_seq": before_seq}
-    events = [item.event for item in await log.query(_NEWEST_OF, parameters)]
+    events = [item.event for item in await log.query(sql, parameters)]
     return {event.instance_id: event for event in events if isinstance(event, InstanceMoved)}

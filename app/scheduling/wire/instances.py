@@ -42,7 +42,7 @@ from app.platform.http.fields import (
 )
 from app.platform.http.page_forms import PageQuery
 from app.scheduling.rules.extensions import in_words
-from app.scheduling.rules.instances import Instance
+from app.scheduling.rules.instances import Instance, never_ran
 from tenure_client.forms.answer import answer_of
 from tenure_client.forms.instances import (
     AcceptableAnswer,
@@ -184,6 +184,7 @@ class DrillQuery(Query):
 class InstancesQuery(PageQuery):
     status: InstanceStatus | None = None
     market: Market | None = None
+    project: Name | None = Field(None, description="Only instances for this project.")
 
 
 def start_answer(decision: StartDecision, seq: int, job: str | None = None) -> StartAnswer:
@@ -254,7 +255,7 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
         seq=instance.seq,
         status=instance.status,
         market=decision.market,
-        flavor=decision.flavor,
+        flavor=instance.flavor,
         at=to_datetime(decision.at_us),
         lifetime_s=optional_seconds(instance.lifetime_us),
         first_lifetime_s=None if instance.extension is None else optional_seconds(decision.lifetime_us),
@@ -268,6 +269,8 @@ def instance_answer(instance: Instance) -> InstanceAnswer:
         wanted=wanted_answer(decision.wanted),
         project=decision.project,
         user=decision.user,
+        observed=isinstance(decision, InstanceStarted) and decision.observed,
+        aborted=never_ran(end),
         ended_at=to_datetime(end.at_us) if end else None,
         cause_seq=end.cause_seq if isinstance(end, InstanceEvicted) else None,
         ready_at=ready_at(decision.at_us, decision.ready_us) if isinstance(decision, InstanceStarted) else None,

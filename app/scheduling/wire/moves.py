@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from app.admission.batch import Moved
+from app.admission.outcomes import Moved
 from app.domain.requests import MoveRequest
 from app.domain.times import to_datetime
 from app.platform.http.fields import AT, Body, Name, Time

@@ -1,4 +1,4 @@
-"""Bodies of batches: operations of which each is a start, a stop, an extension or a move."""
+"""Bodies of batches: operations of which each is a start, a stop, an extension, or a word of a controller."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from app.domain.requests import Operation
 from app.platform.http.fields import Body
 from app.scheduling.wire.instances import ExtendBody, StartBody, StopBody
 from app.scheduling.wire.moves import MoveBody
+from app.scheduling.wire.observed import AbortBody, ObserveBody
 
 BATCH_MAX = 1000
 
@@ -23,7 +24,7 @@ def _one_property(schema: dict[str, Any]) -> None:
 
 
 class OperationBody(Body):
-    """One start, one stop, one extension or one move."""
+    """One start, one stop, one extension, one move, one observation or one abort."""
 
     model_config = ConfigDict(json_schema_extra=_one_property)
 
@@ -31,16 +32,18 @@ class OperationBody(Body):
     stop: StopBody | None = None
     extend: ExtendBody | None = None
     move: MoveBody | None = None
+    observe: ObserveBody | None = None
+    abort: AbortBody | None = None
 
     @property
-    def chosen(self) -> StartBody | StopBody | ExtendBody | MoveBody | None:
+    def chosen(self) -> StartBody | StopBody | ExtendBody | MoveBody | ObserveBody | AbortBody | None:
         """The operation, whichever it is."""
-        return self.start or self.stop or self.extend or self.move
+        return self.start or self.stop or self.extend or self.move or self.observe or self.abort
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
         if len(self.model_fields_set) != 1 or self.chosen is None:
-            raise PydanticCustomError("operation", "must have either a start or a stop or an extend or a move")
+            raise PydanticCustomError("operation", "must have one of start, stop, extend, move, observe, abort")
         return self
 
     def request(self, owner: str | None) -> Operation:

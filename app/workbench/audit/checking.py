@@ -16,6 +16,7 @@ from app.workbench.audit.nodes import (
     check_node_drained,
     check_node_opened,
     check_node_removed,
+    check_node_resized,
     check_policy,
 )
 from app.workbench.audit.notices import check_confirmed, check_overdue, check_risk, check_scheduled
@@ -57,6 +58,7 @@ _CHECKS: dict[str, Callable[[World, LogRow], None]] = {
     "node_drained": check_node_drained,
     "node_opened": check_node_opened,
     "node_removed": check_node_removed,
+    "node_resized": check_node_resized,
     "flavor_added": check_flavor,
     "instance_started": check_started,
     "instance_rejected": check_rejected,

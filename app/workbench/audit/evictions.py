@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from app.domain.values import EvictionReason, Market
-from app.workbench.audit.books import BookSums, Entered, earning_of, hours_of
+from collections.abc import Callable
+from operator import neg
+
+from app.domain.values import EvictionReason, Market, Resources
+from app.workbench.audit.books import BookSums, Entered, earning_of, hours_of, started
 from app.workbench.audit.findings import Rule, fail, require
-from app.workbench.audit.nodes import check_node_removed
+from app.workbench.audit.moves import check_moved
+from app.workbench.audit.nodes import check_node_removed, check_node_resized
 from app.workbench.audit.notices import check_handed_over
 from app.workbench.audit.starts import check_decided_once, check_placement, check_started
-from app.workbench.audit.victims import plan_displacement, plan_victims
+from app.workbench.audit.victims import plan_clearing, plan_displacement, plan_victims
 from app.workbench.audit.wanted import take_back
 from app.workbench.audit.world import (
     World,
@@ -19,13 +23,31 @@ from app.workbench.audit.world import (
     fitting_node,
     follow_policy,
     leave,
+    node_of,
+    plus,
+    resized,
 )
 from app.workbench.logcsv import LogRow
 
 
 def check_stopped(world: World, row: LogRow) -> None:
-    take_back(world, row)
+    (take_back if row.aborted is None else _strike)(world, row)
     leave(world, row)
+
+
+def _strike(world: World, row: LogRow) -> None:
+    """Take out of all counts an instance that never ran."""
+    instance = world.running.get(row.instance_id or "")
+    if instance is None or not instance.is_spot or instance.row.probability is None:
+        return
+    start, promised = instance.row, instance.row.probability
+    class_counts(world, promised)[0] -= 1
+    count_core_us(world, start, -(start.lifetime_us or 0))
+    earned = earning_of(instance.in_book)
+    if earned is not None:
+        entered = started(start, earned)
+        less = BookSums._make(map(neg, entered))
+        world.entered.setdefault(promised, Entered()).enter(instance.in_book.lifetime_us or 0, less)
 
 
 def check_evictions(world: World, lines: list[LogRow], at: int) -> int:
@@ -47,6 +69,8 @@ def check_evictions(world: World, lines: list[LogRow], at: int) -> int:
     cause = lines[after]
     if cause.kind == "node_removed":
         _check_node_cleared(world, cause, victims)
+    elif cause.kind in _ONE_NODE or cause.observed is not None:
+        _check_cleared(world, cause, victims)
     else:
         _check_made_room(world, cause, victims)
     return len(victims) + 1
@@ -127,6 +151,30 @@ def _check_minimal(world: World, cause: LogRow, victims: list[LogRow], expected:
     require(cause, Rule.EVICTION, named == expected, f"{sorted(expected - named)} should have been evicted too")
     for row in victims:
         leave(world, row)
+
+
+def _check_cleared(world: World, cause: LogRow, victims: list[LogRow]) -> None:
+    """Check evictions for what was observed on a node: an on-demand instance, or another capacity."""
+    reason, check = _ONE_NODE.get(cause.kind, (EvictionReason.ON_DEMAND_START, check_started))
+    for row in victims:
+        _check_victim(world, row)
+        require(row, Rule.EVICTION, row.reason == reason, f"the reason is {row.reason!r}")
+    node, demand = node_of(world, cause), cause.demand
+    room, own = node.free, world.running.get(cause.instance_id or "")
+    if own is not None and own.row.node == cause.node:
+        room = plus(room, own.row.demand)
+    if cause.kind == "node_resized":
+        room, demand = resized(node, cause.demand), Resources(0)
+    _check_minimal(world, cause, victims, plan_clearing(world, cause, room, demand))
+    check_order(world, cause)
+    check(world, cause)
+
+
+_ONE_NODE: dict[str, tuple[EvictionReason, Callable[[World, LogRow], None]]] = {
+    "instance_moved": (EvictionReason.ON_DEMAND_MOVE, check_moved),
+    "node_resized": (EvictionReason.NODE_RESIZED, check_node_resized),
+}
+"""The events that evict from their one node, with the reason that they give."""
 
 
 def _check_node_cleared(world: World, cause: LogRow, victims: list[LogRow]) -> None:

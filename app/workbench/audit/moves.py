@@ -14,6 +14,9 @@ def check_moved(world: World, row: LogRow) -> None:
     instance = world.running.get(row.instance_id or "")
     if instance is None:
         fail(row, Rule.FOLD, f"{row.instance_id} moves but does not run")
+    if row.as_flavor is not None:
+        _check_observed(world, row, instance)
+        return
     start, node = instance.row, node_of(world, row)
     require(row, Rule.FOLD, start.machine_count == 1, f"{row.instance_id} is a group and moves")
     told = (row.former_node, row.demand, row.lifetime_us, row.market)
@@ -23,6 +26,20 @@ def check_moved(world: World, row: LogRow) -> None:
     require(row, Rule.FOLD, node.is_open, f"{row.node} is drained and takes no placements")
     require(row, Rule.CAPACITY, fits(node.free, start.demand), f"{row.node} is over its capacity")
     settle(world, instance, row.node or "")
+
+
+def _check_observed(world: World, row: LogRow, instance: AuditedInstance) -> None:
+    """Check that an on-demand instance has room where it was observed, with the flavor that it has there."""
+    start, node = instance.row, node_of(world, row)
+    require(row, Rule.FOLD, not instance.is_spot, f"{row.instance_id} is a spot instance and was observed")
+    known = row.former_node == start.node and row.market == start.market
+    require(row, Rule.FOLD, known, f"it does not say where {row.instance_id} was: on {start.node}")
+    before = world.nodes[start.node or ""]
+    before.free = plus(before.free, start.demand)
+    require(row, Rule.CAPACITY, fits(node.free, row.demand), f"{row.node} is over its capacity")
+    node.free = minus(node.free, row.demand)
+    there = start._replace(node=row.node, demand=row.demand, flavor=row.flavor)
+    world.running[row.instance_id or ""] = replace(instance, row=there)
 
 
 def settle(world: World, instance: AuditedInstance, name: str) -> None:

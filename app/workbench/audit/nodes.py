@@ -13,6 +13,7 @@ from app.workbench.audit.world import (
     follow_strata,
     ids_of,
     node_of,
+    resize,
 )
 from app.workbench.logcsv import LogRow
 
@@ -39,6 +40,14 @@ def check_node_removed(world: World, row: LogRow) -> None:
     require(row, Rule.ON_DEMAND_STAYS, not on_demand, f"{ids_of(on_demand)} are on-demand and run on it")
     require(row, Rule.CAPACITY, not left, f"{ids_of(left)} run on a node that is gone")
     del world.nodes[row.node or ""]
+
+
+def check_node_resized(world: World, row: LogRow) -> None:
+    """Check that what runs on the node fits in its new capacity."""
+    node = node_of(world, row)
+    require(row, Rule.FOLD, row.demand != node.capacity, f"{row.node} has that capacity already")
+    resize(world, row.node or "", row.demand)
+    require(row, Rule.CAPACITY, min(node.free) >= 0, f"{row.node} is over its new capacity")
 
 
 def check_policy(world: World, row: LogRow) -> None:

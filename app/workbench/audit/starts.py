@@ -20,6 +20,7 @@ from app.workbench.audit.world import (
     follow_placement,
     follow_policy,
     freed,
+    node_of,
 )
 from app.workbench.logcsv import LogRow
 
@@ -27,6 +28,9 @@ from app.workbench.logcsv import LogRow
 def check_started(world: World, row: LogRow, cleared: str | None = None) -> None:
     """Check a start without evictions, or one for which a node was cleared of overrunning instances."""
     check_decided_once(world, row)
+    if row.observed is not None:
+        _check_observed(world, row)
+        return
     fitting = fitting_nodes(world, row) if cleared is None else (cleared,)
     require(row, Rule.CAPACITY, bool(fitting), f"no node has room for it, so {row.node} is over its capacity")
     if row.market == Market.SPOT and row.instance_id not in world.jobs.rooms:
@@ -40,6 +44,13 @@ def check_started(world: World, row: LogRow, cleared: str | None = None) -> None
         class_counts(world, row.probability)[0] += 1
         count_core_us(world, row, row.lifetime_us or 0)
         enter_in_book(world, row, row.lifetime_us)
+
+
+def _check_observed(world: World, row: LogRow) -> None:
+    """Check that an instance which was not placed has room where it ran."""
+    require(row, Rule.FOLD, row.market == Market.ON_DEMAND, "only on-demand instances are observed")
+    require(row, Rule.CAPACITY, fits(node_of(world, row).free, row.demand), f"{row.node} is over its capacity")
+    enter(world, row)
 
 
 def check_placement(world: World, row: LogRow, expected: tuple[str, ...]) -> None:

@@ -22,6 +22,13 @@ def plan_displacement(world: World, cause: LogRow) -> tuple[str | None, set[str]
     return _plan(world, cause, lambda name: [one for one in world.spot_on(name, now_us) if one.youth(now_us)[0]])
 
 
+def plan_clearing(world: World, cause: LogRow, room: list[int], demand: Resources) -> set[str]:
+    """Return whom a node must lose for a demand; `room`: what it has free before. None if it fits, or cannot."""
+    if fits(room, demand):
+        return set()
+    return ids_of(_clear(cause.node or "", room, world.spot_on(cause.node or "", cause.at_us), demand))
+
+
 def _plan(
     world: World, cause: LogRow, candidates: Callable[[str], list[AuditedInstance]]
 ) -> tuple[str | None, set[str]]:

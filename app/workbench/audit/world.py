@@ -155,12 +155,24 @@ def leave(world: World, row: LogRow) -> None:
     for place in start.places:
         node = world.nodes[place]
         node.free = plus(node.free, start.demand)
-    if instance.is_spot and start.owner is not None:
+    if instance.is_spot and start.owner is not None and row.aborted is None:
         world.ended.setdefault(start.owner, []).append((row.at_us, *instance.ran(row.at_us)))
 
 
 def _told(row: LogRow) -> tuple[object, ...]:
     return row.market, row.demand, row.lifetime_us, row.node, row.nodes
+
+
+def resized(node: _AuditedNode, capacity: Resources) -> list[int]:
+    """Return what a node would have free with another capacity; below zero if it would be overfull."""
+    more = [(size or UNCOUNTED) - (old or UNCOUNTED) for size, old in zip(capacity, node.capacity, strict=True)]
+    return [room + size for room, size in zip(node.free, more, strict=True)]
+
+
+def resize(world: World, name: str, capacity: Resources) -> None:
+    """Let a node have another capacity."""
+    node = world.nodes[name]
+    node.free, node.capacity = resized(node, capacity), capacity
 
 
 def class_counts(world: World, probability: float) -> list[int]:

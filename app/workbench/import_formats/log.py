@@ -64,6 +64,7 @@ class _LogReader:
             "node_drained": self._node,
             "node_opened": self._node,
             "node_removed": self._node,
+            "node_resized": self._node_resized,
             "flavor_added": self._flavor_added,
             "instance_started": self._started,
             "instance_rejected": self._rejected,
@@ -130,6 +131,12 @@ class _LogReader:
         if not self._is_replaced(line):
             self._past.scratch.add_change(PastChange(0, line, row.at_us, row.kind, row.node))
 
+    def _node_resized(self, line: int, row: LogRow) -> None:
+        if row.node is None or row.node not in self._nodes or not _is_size(row.demand):
+            raise self._broken(line, f"there is no node {row.node!r}, or it has nothing")
+        if not self._is_replaced(line):
+            self._past.scratch.add_change(PastChange(0, line, row.at_us, row.kind, row.node, *row.demand))
+
     def _is_replaced(self, line: int) -> bool:
         if self._past.wishes.nodes is None:
             return False
@@ -178,7 +185,9 @@ class _LogReader:
         started = self._running.pop(row.instance_id or "", None)
         if started is None:
             raise self._broken(line, f"instance {row.instance_id!r} ends but does not run")
-        if row.kind == "instance_stopped":
+        if row.aborted is not None:
+            self._past.findings.add(PastRule.NEVER_RAN, FileLine(0, line))
+        elif row.kind == "instance_stopped":
             self._keep(started, row.at_us, line)
         elif started.row.market == Market.SPOT:
             self._keep(started, max(row.at_us, started.row.at_us + (started.row.lifetime_us or 0)), line, drawn_up=True)

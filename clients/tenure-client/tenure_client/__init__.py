@@ -20,6 +20,7 @@ from tenure_client.errors import (
 )
 from tenure_client.forms.answer import json_of
 from tenure_client.values import (
+    Abort,
     Clock,
     EvictionPolicy,
     Extend,
@@ -28,6 +29,7 @@ from tenure_client.values import (
     MachineSeen,
     Market,
     Move,
+    Observe,
     Placement,
     PolicyChange,
     Resources,
@@ -38,6 +40,7 @@ from tenure_client.values import (
 from tenure_client.version import __version__
 
 __all__ = [
+    "Abort",
     "AnswerUnreadable",
     "ArgumentInvalid",
     "AsyncTenureClient",
@@ -54,6 +57,7 @@ __all__ = [
     "Move",
     "NotConnected",
     "NotFound",
+    "Observe",
     "Placement",
     "PolicyChange",
     "RequestInvalid",

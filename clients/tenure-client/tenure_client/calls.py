@@ -29,7 +29,7 @@ from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer, RemovalAnswer
 from tenure_client.forms.owners import OwnerAnswer
 from tenure_client.forms.promises import ReliabilityAnswer, SlaAnswer, UtilisationAnswer
 from tenure_client.forms.service import NewTokenAnswer, ReadinessAnswer, TokenAnswer, VersionsAnswer
-from tenure_client.values import Extend, Move, PolicyChange, Resources, Start, Stop
+from tenure_client.values import Abort, Extend, Move, Observe, PolicyChange, Resources, Start, Stop
 
 PAGE = 1000
 """The number of items in a page when a whole list is read."""
@@ -186,7 +186,7 @@ def extension_quote(cloud: str, instance: str, lifetime_s: float) -> Call[Extens
     return endpoints.EXTENSION_QUOTE.call(query=query, cloud=cloud, spot=instance)
 
 
-def batch(cloud: str, operations: Sequence[Start | Stop | Extend | Move]) -> Call[BatchAnswer]:
+def batch(cloud: str, operations: Sequence[Start | Stop | Extend | Move | Observe | Abort]) -> Call[BatchAnswer]:
     """Decide up to 1000 starts, stops, extensions and moves in order; each has its own result."""
     steps = [{type(one).__name__.lower(): to_builtins(one)} for one in operations]
     return endpoints.BATCH.call(body={"operations": steps}, cloud=cloud)
@@ -210,11 +210,12 @@ def instances(
     *,
     status: str | None = None,
     market: str | None = None,
+    project: str | None = None,
     limit: int = PAGE,
     marker: str | None = None,
 ) -> Listing[InstanceAnswer]:
     """List instances in the order of their starts, including rejected ones."""
-    query = {"status": status, "market": market, "limit": limit, "marker": marker}
+    query = {"status": status, "market": market, "project": project, "limit": limit, "marker": marker}
     return Listing(endpoints.INSTANCES.call(query=query, cloud=cloud), lambda page: page.instances)
 
 

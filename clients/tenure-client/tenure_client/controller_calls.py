@@ -9,12 +9,45 @@ from tenure_client.calls import PAGE, seconds_text
 from tenure_client.endpoints import Call, Listing
 from tenure_client.forms.advice import CheckpointAdviceAnswer
 from tenure_client.forms.answer import Json
-from tenure_client.forms.instances import HandoverAnswer, MoveAnswer, ProposalsAnswer
+from tenure_client.forms.instances import HandoverAnswer, MoveAnswer, ObservationAnswer, ProposalsAnswer
+from tenure_client.forms.nodes import RemovalAnswer
 
 
 def move(cloud: str, instance: str, node: str, *, at: datetime | None = None) -> Call[MoveAnswer]:
     """Say that a running instance, which is no group, runs on this node now. Repeating the call changes nothing."""
     return endpoints.MOVE.call(body={"node": node, "at": at}, cloud=cloud, instance=instance)
+
+
+def observe_instance(
+    cloud: str,
+    instance: str,
+    node: str,
+    flavor: str,
+    *,
+    project: str | None = None,
+    user: str | None = None,
+    at: datetime | None = None,
+) -> Call[ObservationAnswer]:
+    """Say that an on-demand instance runs on this node with this flavor, whatever was known of it.
+
+    It is started, moved or resized in the log. Spot instances on the node make room for it. What is known changes
+    nothing.
+    """
+    body = {"node": node, "flavor": flavor, "project": project, "user": user, "at": at}
+    return endpoints.OBSERVE_INSTANCE.call(body=body, cloud=cloud, instance=instance)
+
+
+def abort_instance(cloud: str, instance: str, *, at: datetime | None = None) -> Call[None]:
+    """Say that an instance which was accepted never ran, so it does not count as admitted."""
+    return endpoints.ABORT_INSTANCE.call(body={"at": at}, cloud=cloud, instance=instance)
+
+
+def resize_node(
+    cloud: str, node: str, cores: int, memory_mib: int = 0, disk_gib: int = 0, *, at: datetime | None = None
+) -> Call[RemovalAnswer]:
+    """Let a node have another capacity; 0: it is not counted. Spot instances that do not fit in it are evicted."""
+    body = {"cores": cores, "memory_mib": memory_mib, "disk_gib": disk_gib, "at": at}
+    return endpoints.RESIZE_NODE.call(body=body, cloud=cloud, node=node)
 
 
 def proposals(cloud: str) -> Call[ProposalsAnswer]:

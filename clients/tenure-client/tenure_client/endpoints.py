@@ -36,6 +36,7 @@ from tenure_client.forms.instances import (
     InstanceAnswer,
     InstancesAnswer,
     MoveAnswer,
+    ObservationAnswer,
     ProposalsAnswer,
     StartAnswer,
 )
@@ -219,6 +220,12 @@ FLAVOR_CHECKPOINT_ADVICE = Endpoint(
 MOVE = Endpoint(
     "POST", f"{_INSTANCE}/move", MoveAnswer, Chapter.INSTANCES, "Say that an instance runs on another node now"
 )
+OBSERVE_INSTANCE = Endpoint(
+    "POST", f"{_INSTANCE}/observe", ObservationAnswer, Chapter.INSTANCES, "Say where an on-demand instance runs"
+)
+ABORT_INSTANCE = Endpoint(
+    "POST", f"{_INSTANCE}/abort", NOTHING, Chapter.INSTANCES, "Say that an instance never ran", 204
+)
 PROPOSALS = Endpoint(
     "GET", f"{_CLOUD}/proposals", ProposalsAnswer, Chapter.INSTANCES, "Ask for moves in place of evictions"
 )
@@ -254,6 +261,7 @@ NODE = Endpoint("GET", _NODE, NodeAnswer, Chapter.NODES, "Show a node")
 REMOVE_NODE = Endpoint("DELETE", _NODE, RemovalAnswer, Chapter.NODES, "Remove a node", repeat=Repeat.ONCE)
 DRAIN_NODE = Endpoint("POST", f"{_NODE}/drain", NodeAnswer, Chapter.NODES, "Drain a node")
 OPEN_NODE = Endpoint("POST", f"{_NODE}/open", NodeAnswer, Chapter.NODES, "Open a drained node")
+RESIZE_NODE = Endpoint("POST", f"{_NODE}/resize", RemovalAnswer, Chapter.NODES, "Let a node have another capacity")
 ADD_FLAVOR = Endpoint("POST", f"{_CLOUD}/flavors", FlavorAnswer, Chapter.FLAVORS, "Add a flavor", 201)
 FLAVORS = Endpoint("GET", f"{_CLOUD}/flavors", FlavorsAnswer, Chapter.FLAVORS, "List flavors")
 FLAVOR = Endpoint("GET", f"{_CLOUD}/flavors/{{flavor}}", FlavorAnswer, Chapter.FLAVORS, "Show a flavor")

@@ -71,6 +71,8 @@ class Role(StrEnum):
     ADMIN = "admin"
     SERVICE = "service"
     PEER = "peer"
+    PROJECT_READER = "project_reader"
+    PROJECT_MEMBER = "project_member"
 
 
 class Resources(NamedTuple):
@@ -140,6 +142,24 @@ class Move(Struct, omit_defaults=True):
 
     id: str
     node: str
+    at: datetime | None = None
+
+
+class Observe(Struct, omit_defaults=True):
+    """The place of an on-demand instance, and its flavor, in a batch. It takes the role `service`."""
+
+    id: str
+    node: str
+    flavor: str
+    project: str | None = None
+    user: str | None = None
+    at: datetime | None = None
+
+
+class Abort(Struct, omit_defaults=True):
+    """An instance that was accepted and never ran, in a batch. It takes the role `service`."""
+
+    id: str
     at: datetime | None = None
 
 

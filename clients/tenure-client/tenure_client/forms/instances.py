@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from tenure_client.errors import ServiceRefused
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
 from tenure_client.forms.errors import ErrorAnswer, refused
-from tenure_client.forms.nodes import VictimAnswer
+from tenure_client.forms.nodes import ResourcesAnswer, VictimAnswer
 from tenure_client.forms.words import (
     EvictionReasonWord,
     HandoverStatusWord,
@@ -249,6 +249,24 @@ class MoveAnswer(Answer, kw_only=True):
     at: Annotated[Moment | None, Meta(description="The time of the move; null: it was not moved.")]
 
 
+class ObservationAnswer(Answer, kw_only=True):
+    """The changes that follow from an on-demand instance that its controller saw."""
+
+    id: str
+    changed: Annotated[bool, Meta(description="False: that was known, and nothing was to do.")]
+    former_node: Annotated[
+        str | None, Meta(description="Where it was known to run; null: it was started by the observation.")
+    ] = None
+    seq: Annotated[int | None, Meta(description="The seq of its start or move in the event log.")] = None
+    at: Annotated[Moment | None, Meta(description="The time of that.")] = None
+    victims: Annotated[
+        list[VictimAnswer], Meta(description="Spot instances on the node evicted to make room, youngest first.")
+    ] = field(default_factory=list)
+    capacity: Annotated[
+        ResourcesAnswer | None, Meta(description="The node's capacity, if it had to be raised; else null.")
+    ] = None
+
+
 class ProposedMoveAnswer(Answer, kw_only=True):
     """A move of a running spot instance that would keep it from an eviction."""
 
@@ -280,7 +298,7 @@ class InstanceAnswer(Answer, kw_only=True):
     seq: Annotated[int, Meta(description="The seq of the decision on its start.")]
     status: InstanceStatusWord
     market: MarketWord
-    flavor: str
+    flavor: Annotated[str, Meta(description="As asked for, or as observed since.")]
     at: Annotated[Moment, Meta(description="The time of the decision on its start.")]
     lifetime_s: Annotated[Seconds | None, Meta(description="Its lifetime, as declared or as extended since.")]
     first_lifetime_s: Annotated[
@@ -292,6 +310,8 @@ class InstanceAnswer(Answer, kw_only=True):
     )
     project: Annotated[str | None, Meta(description="The project that it is for; null: not told.")] = None
     user: Annotated[str | None, Meta(description="The user who asked for it; null: not told.")] = None
+    observed: Annotated[bool, Meta(description="It was not placed: its controller saw it there.")] = False
+    aborted: Annotated[bool, Meta(description="It was accepted and never ran, so it does not count.")] = False
     node: Annotated[str | None, Meta(description="Where it runs, or ran at its end; null: it was rejected.")]
     reason: Annotated[ReasonWord | None, Meta(description="The reason of a rejection or an eviction.")]
     quote: QuoteAnswer | None
@@ -331,14 +351,15 @@ class HandoversAnswer(Answer, kw_only=True):
 
 
 class BatchResult(Answer, kw_only=True):
-    """The answer to one operation of a batch: `body` for a start, `extension`, `move`, or `errors` if it failed."""
+    """The answer to one operation of a batch: `body` for a start, `extension`, `move`, `observation`, or `errors`."""
 
     status: Annotated[
-        int, Meta(description="201 for a start, 204 for a stop, 200 for an extension or a move, else the error's.")
+        int, Meta(description="201 for a start, 204 for a stop or an abort, 200 for any other, else the error's.")
     ]
     body: Annotated[StartAnswer | UnsetType, Meta(description="The decision on a start.")] = UNSET
     extension: Annotated[ExtensionAnswer | UnsetType, Meta(description="The decision on a longer lifetime.")] = UNSET
     move: Annotated[MoveAnswer | UnsetType, Meta(description="The answer to a move.")] = UNSET
+    observation: Annotated[ObservationAnswer | UnsetType, Meta(description="The answer to an observation.")] = UNSET
     errors: Annotated[list[ErrorAnswer] | UnsetType, Meta(description="The errors of the operation.")] = UNSET
 
     @property

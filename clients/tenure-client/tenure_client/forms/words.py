@@ -32,7 +32,7 @@ _REJECTIONS = (
     "quota_exceeded",
     "overrunning",
 )
-_EVICTIONS = ("on_demand_start", "node_removed", "drill", "spot_start")
+_EVICTIONS = ("on_demand_start", "node_removed", "drill", "spot_start", "on_demand_move", "node_resized")
 RejectionWord = Annotated[str, one_of(_REJECTIONS, "Why a start was rejected.")]
 LimitWord = Annotated[
     str, one_of(_REJECTIONS, "Why a longer lifetime was not promised; null: it is all that is wanted, or as far ahead.")
