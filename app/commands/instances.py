@@ -68,6 +68,7 @@ def instances(
     *,
     status: Annotated[InstanceStatus | None, typer.Option(help="Only those of which this became.")] = None,
     market: MarketOption = None,
+    project: Annotated[str | None, typer.Option(metavar="ID", help="Only those for this project.")] = None,
     after: Annotated[
         str | None, typer.Option(metavar="INSTANCE", help="Only those started after this one.", show_default="all")
     ] = None,
@@ -75,7 +76,8 @@ def instances(
     as_json: options.Json = False,
 ) -> None:
     """List instances in the order of their starts, rejected ones included."""
-    listed = client.instances(cloud, status=status, market=market, marker=after, limit=min(limit + 1, _PAGE))
+    at_once = min(limit + 1, _PAGE)
+    listed = client.instances(cloud, status=status, market=market, project=project, marker=after, limit=at_once)
     found = list(islice(listed, limit + 1))
     if as_json:
         print_json({"instances": [json_of(one) for one in found[:limit]], "more": len(found) > limit})

@@ -161,6 +161,8 @@ class Role(StrEnum):
     ADMIN = "admin"
     SERVICE = "service"
     PEER = "peer"
+    PROJECT_READER = "project_reader"
+    PROJECT_MEMBER = "project_member"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,11 @@ class Caller:
     name: str
     role: str
     cloud: str | None
+
+    @property
+    def project(self) -> str | None:
+        """The only project whose instances the caller may see, its token's name up to the first dot; None: all."""
+        return self.name.partition(".")[0] if self.role in {Role.PROJECT_READER, Role.PROJECT_MEMBER} else None
 
 
 class RiskLevel(StrEnum):

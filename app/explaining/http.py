@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from app.explaining.service import Explaining
 from app.explaining.wire import DecisionsQuery, decision_answer, explanation_answer
+from app.platform.http.auth import project_of
 from app.platform.http.bodies import read_query
 from app.platform.http.page_forms import next_link
 from app.platform.http.reached import reached
@@ -21,7 +22,8 @@ async def explain_instance(request: Request) -> Response:
     room, on which node and how much, the other victims and why they were chosen, and whether the promise is broken.
     """
     path = request.path_params
-    return respond(explanation_answer(await reached(request, Explaining).explanation(path["cloud"], path["instance"])))
+    found = await reached(request, Explaining).explanation(path["cloud"], path["instance"], project_of(request))
+    return respond(explanation_answer(found))
 
 
 async def list_decisions(request: Request) -> Response:

@@ -40,6 +40,7 @@ from app.explaining.rules.explanations import (
     grace_in,
     promise_of,
 )
+from app.explaining.rules.hiding import without_others
 from app.explaining.rules.sentences import explain_in_words, tell
 from app.forecast.calibrated import window_count
 from app.forecast.level import stratum_index
@@ -86,9 +87,12 @@ class Explaining:
 
     # --- one instance ------------------------------------------------------------------------------------------------
 
-    async def explanation(self, cloud: str, instance_id: str) -> Explanation:
-        """Return why an instance was accepted or rejected, and how it ended; the log's length adds no cost."""
-        instance = await self._reads.instance(cloud, instance_id)
+    async def explanation(self, cloud: str, instance_id: str, project: str | None = None) -> Explanation:
+        """Return why an instance was accepted or rejected, and how it ended; the log's length adds no cost.
+
+        With a project, InstanceNotFound if it is for another one; and no other instance is named.
+        """
+        instance = await self._reads.instance(cloud, instance_id, project)
         cloud_id, decision = await self._clouds.id_of(cloud), instance.decision
         policy = await self._log.policy_at(cloud_id, instance.seq)
         last_seq = await self._log.last_seq(cloud_id)
@@ -114,6 +118,7 @@ class Explaining:
         )
         if found.promise is PromiseStatus.BROKEN:
             found = replace(found, standing=await self._standing(cloud, decision))
+        found = found if project is None else without_others(found)
         return replace(found, sentences=tuple(explain_in_words(found)))
 
     async def _standing(self, cloud: str, decision: StartDecision) -> Attainment | None:

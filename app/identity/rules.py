@@ -15,7 +15,8 @@ NO_ROLE = "none"
 """The role of callers whom Keystone knows, but whose roles count for nothing here. It includes none."""
 SYSTEM = "system"
 _FOREIGN = re.compile(rb"(?:gAAAA|eyJ)[A-Za-z0-9_.=-]{40,}")
-_RANKS = (Role.ADMIN, Role.SERVICE, Role.MEMBER, Role.READER)
+_RANKS = (Role.ADMIN, Role.SERVICE, Role.MEMBER, Role.READER, Role.PROJECT_MEMBER, Role.PROJECT_READER)
+_IN_PROJECT = {Role.MEMBER: Role.PROJECT_MEMBER, Role.READER: Role.PROJECT_READER}
 USUAL_ROLES: Mapping[str, Role] = {
     "service": Role.SERVICE,
     "manager": Role.MEMBER,
@@ -29,7 +30,8 @@ class Trust:
     """The roles of Keystone that count, and for what.
 
     `admin_projects`: ids of projects whose admins are admins here, as those of the whole system are. `projects`: ids of
-    those whose people are let in; their admins count as members. `roles`: roles here by Keystone's names.
+    those whose people are let in, and see the instances of their project alone; their admins count as members. `roles`:
+    roles here by Keystone's names.
     """
 
     admin_projects: frozenset[str] = frozenset()
@@ -64,7 +66,8 @@ def _role(described: Mapping[str, Any], place: str, trust: Trust) -> str:
     if place == SYSTEM or place in trust.admin_projects:
         counting = {**trust.roles, "admin": Role.ADMIN}
     elif place in trust.projects:
-        counting = {**trust.roles, "admin": Role.MEMBER}
+        named = {**trust.roles, "admin": Role.MEMBER}
+        counting = {name: _IN_PROJECT.get(role, role) for name, role in named.items()}
     else:
         counting = {name: role for name, role in trust.roles.items() if role is Role.SERVICE}
     found = {counting[role["name"]] for role in described.get("roles", ()) if role["name"] in counting}

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from app.domain.errors import HandoverNotFound, InstanceNotFound
 from app.domain.values import InstanceStatus
 from app.notices.wire import handover_answer, proposals_answer
+from app.platform.http.auth import project_of
 from app.platform.http.bodies import read_query
 from app.platform.http.page_forms import PageQuery, next_link, page_after
 from app.platform.http.reached import reached
@@ -23,7 +24,11 @@ async def list_handovers(request: Request) -> Response:
     """List evictions under the cloud's grace period that no controller has confirmed, overdue ones included."""
     query = read_query(request, PageQuery)
     cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
-    known = cloud.known_handovers()
+    known, project = cloud.known_handovers(), project_of(request)
+    if project is not None:
+        names = [handover.instance_id for handover in known]
+        own = await reached(request, LogReads).of_project(request.path_params["cloud"], names, project)
+        known = tuple(handover for handover in known if handover.instance_id in own)
     page, marker = page_after(known, query.marker, query.limit, lambda handover: handover.instance_id)
     answers = [handover_answer(handover) for handover in page]
     return respond(HandoversAnswer(handovers=answers, links=next_link(request, marker)))

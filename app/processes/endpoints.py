@@ -67,14 +67,14 @@ ENDPOINTS = (
     Served(
         endpoints.STOP,
         instances.stop_instance,
-        role=Role.MEMBER,
+        role=Role.PROJECT_MEMBER,
         query=node_wire.AtQuery,
         errors=(*_OWN_TIME, *_WRITE, errors.IdNotOwn),
     ),
     Served(
         endpoints.EXTEND,
         instances.extend_instance,
-        role=Role.MEMBER,
+        role=Role.PROJECT_MEMBER,
         body=instance_wire.ExtensionBody,
         errors=(
             *_OWN_TIME,
@@ -91,7 +91,7 @@ ENDPOINTS = (
     Served(
         endpoints.EXTENSION_QUOTE,
         instances.quote_extension,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=instance_wire.ExtensionQuery,
         errors=_EXTENSION,
         query_example={"lifetime_s": 43200},
@@ -99,7 +99,7 @@ ENDPOINTS = (
     Served(
         endpoints.CHECKPOINT_ADVICE,
         advice.advise_checkpoint,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=AdviceQuery,
         errors=(errors.TableNotFound, errors.AdviceImpossible, errors.AdviceTermsInvalid),
         query_example={"pause_s": 30, "write_s": 60, "restore_s": 20, "at_risk_s": 600},
@@ -107,7 +107,7 @@ ENDPOINTS = (
     Served(
         endpoints.FLAVOR_CHECKPOINT_ADVICE,
         advice.advise_flavor_checkpoint,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=FlavorAdviceQuery,
         errors=(errors.TableNotFound, errors.FlavorNotFound, errors.AdviceTermsInvalid),
         query_example={"flavor": "small", "age_s": 600, "lifetime_s": 21600, "pause_s": 30, "write_s": 60},
@@ -125,13 +125,13 @@ ENDPOINTS = (
     Served(
         endpoints.INSTANCES,
         instances.list_instances,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=instance_wire.InstancesQuery,
         errors=(errors.MarkerInvalid,),
         query_example={"status": "running", "limit": 50},
     ),
-    Served(endpoints.INSTANCE, instances.show_instance, role=Role.READER),
-    Served(endpoints.EXPLAIN, decisions.explain_instance, role=Role.READER),
+    Served(endpoints.INSTANCE, instances.show_instance, role=Role.PROJECT_READER),
+    Served(endpoints.EXPLAIN, decisions.explain_instance, role=Role.PROJECT_READER),
     Served(
         endpoints.DECISIONS,
         decisions.list_decisions,
@@ -158,7 +158,7 @@ ENDPOINTS = (
     Served(
         endpoints.QUOTES,
         forecasts.read_quotes,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=forecast_wire.QuotesQuery,
         errors=(errors.FlavorNotFound, errors.TableNotFound),
         query_example={"flavor": "small", "eviction_probability": 0.05, "lifetime_s": 3600},
@@ -166,7 +166,7 @@ ENDPOINTS = (
     Served(
         endpoints.CURVES,
         curves.read_curves,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=CurvesQuery,
         errors=(errors.FlavorNotFound, errors.TableNotFound),
         query_example={"flavor": "small"},
@@ -199,13 +199,13 @@ ENDPOINTS = (
     Served(
         endpoints.CLOUDS,
         clouds.list_clouds,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=PageQuery,
         errors=(errors.MarkerInvalid,),
         query_example={"limit": 100},
         for_scoped=True,
     ),
-    Served(endpoints.CLOUD, clouds.show_cloud, role=Role.READER),
+    Served(endpoints.CLOUD, clouds.show_cloud, role=Role.PROJECT_READER),
     Served(
         endpoints.CHANGE_POLICY,
         clouds.change_cloud,
@@ -253,14 +253,14 @@ ENDPOINTS = (
     Served(
         endpoints.RELIABILITY,
         reliability.read_reliability,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=reliability_wire.ReliabilityQuery,
         query_example={"after_seq": 0},
     ),
     Served(
         endpoints.HANDOVERS,
         handovers.list_handovers,
-        role=Role.READER,
+        role=Role.PROJECT_READER,
         query=PageQuery,
         errors=(errors.MarkerInvalid,),
         query_example={"limit": 100},
@@ -317,7 +317,7 @@ ENDPOINTS = (
     Served(endpoints.TOKENS, tokens.list_tokens, role=Role.ADMIN, query=NumberedPageQuery),
     Served(endpoints.TOKEN, tokens.show_token, role=Role.ADMIN),
     Served(endpoints.REVOKE_TOKEN, tokens.revoke_token, role=Role.ADMIN),
-    Served(endpoints.SLA, reliability.read_sla, role=Role.READER),
+    Served(endpoints.SLA, reliability.read_sla, role=Role.PROJECT_READER),
     Served(
         endpoints.UTILISATION,
         utilisation.read_utilisation,

@@ -50,6 +50,8 @@ NODES = (
         errors=(*_TIME, *_WRITE, errors.FlavorExists, errors.TooManyFlavors),
         example={"name": "small", "cores": 1, "memory_mib": 2048},
     ),
-    Served(endpoints.FLAVORS, nodes.list_flavors, role=Role.READER, query=PageQuery, errors=(errors.MarkerInvalid,)),
-    Served(endpoints.FLAVOR, nodes.show_flavor, role=Role.READER),
+    Served(
+        endpoints.FLAVORS, nodes.list_flavors, role=Role.PROJECT_READER, query=PageQuery, errors=(errors.MarkerInvalid,)
+    ),
+    Served(endpoints.FLAVOR, nodes.show_flavor, role=Role.PROJECT_READER),
 )

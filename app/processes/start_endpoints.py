@@ -14,7 +14,7 @@ _EXAMPLE = {"id": "i-1", "market": "on_demand", "flavor": "small"}
 STARTED = Served(
     endpoints.START,
     instances.start_instance,
-    role=Role.MEMBER,
+    role=Role.PROJECT_MEMBER,
     body=SingleStartBody,
     errors=(
         errors.TimeUnexpected,

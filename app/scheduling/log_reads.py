@@ -36,14 +36,19 @@ class LogReads:
             await self._log.check_reaches(cloud_id, after_seq)
         return Page(found[:limit], str(found[limit - 1].seq) if len(found) > limit else None)
 
-    async def instance(self, cloud: str, instance_id: str) -> Instance:
-        """Return the record of an instance."""
+    async def instance(self, cloud: str, instance_id: str, project: str | None = None) -> Instance:
+        """Return the record of an instance; with a project, InstanceNotFound if it is for another one."""
         cloud_id = await self._clouds.id_of(cloud)
         starts = await self._log.starts(cloud_id, [instance_id])
-        if instance_id not in starts:
+        if instance_id not in starts or project not in (None, decision_in(starts[instance_id]).project):
             raise InstanceNotFound(f"there is no instance {instance_id!r}")
         (instance,) = await self._with_ends(cloud_id, [starts[instance_id]])
         return instance
+
+    async def of_project(self, cloud: str, instance_ids: Sequence[str], project: str) -> set[str]:
+        """Return those of these instances that are for a project."""
+        starts = await self._log.starts(await self._clouds.id_of(cloud), instance_ids) if instance_ids else {}
+        return {name for name, item in starts.items() if decision_in(item).project == project}
 
     async def proposed_moves(self, cloud: str, instance_ids: Sequence[str]) -> dict[str, ToldRisk]:
         """Return what was last told of each of these instances at risk, if that proposes moves."""
@@ -51,18 +56,24 @@ class LogReads:
         return {name: told for name, told in found.items() if told.moves}
 
     async def instances(
-        self, cloud: str, marker: str | None, limit: int, market: Market | None, status: InstanceStatus | None
+        self,
+        cloud: str,
+        marker: str | None,
+        limit: int,
+        market: Market | None,
+        status: InstanceStatus | None,
+        project: str | None = None,
     ) -> Page[Instance]:
-        """Return the instances after the one named `marker`, in the order of their starts.
+        """Return the instances after the one named `marker`, in the order of their starts, of one project or of all.
 
         With a status, the page may end before it is full; its marker then says how far the search went.
         """
         cloud_id = await self._clouds.id_of(cloud)
-        after_seq = await self._seq_of_start(cloud_id, marker)
+        after_seq = await self._seq_of_start(cloud_id, marker, project)
         found: list[Instance] = []
         read_at_once = limit + 1 if status is None else max(limit + 1, _SCANNED_AT_ONCE)
         for _ in range(max(1, _SCANNED_MAX // read_at_once)):
-            starts = await self._log.started_page(cloud_id, after_seq, read_at_once, market)
+            starts = await self._log.started_page(cloud_id, after_seq, read_at_once, market, project)
             for instance in await self._with_ends(cloud_id, starts):
                 if len(found) == limit:
                     return Page(found, found[-1].decision.instance_id)
@@ -93,11 +104,11 @@ class LogReads:
         still = [instance for instance in found if instance.status is InstanceStatus.RUNNING]
         return Page(still, ids[limit - 1] if len(ids) > limit else None)
 
-    async def _seq_of_start(self, cloud_id: int, marker: str | None) -> int:
+    async def _seq_of_start(self, cloud_id: int, marker: str | None, project: str | None = None) -> int:
         if marker is None:
             return 0
         starts = await self._log.starts(cloud_id, [marker])
-        if marker not in starts:
+        if marker not in starts or project not in (None, decision_in(starts[marker]).project):
             raise MarkerInvalid(f"{marker!r} is not in this list")
         return starts[marker].seq
 

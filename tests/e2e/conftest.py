@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nursery import end_nursery
 from processes import Process, tenure_here
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nursery_ends() -> Iterator[None]:
+    """The process that has loaded the service for the tests ends with them."""
+    yield
+    end_nursery()
 
 
 @pytest.fixture(scope="module")

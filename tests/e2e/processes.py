@@ -11,14 +11,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection, HTTPException
 from itertools import count
 from pathlib import Path
-from typing import Self
+from tempfile import TemporaryFile
+from typing import IO, Any, Self
 
 import httpx2
 import pytest
+from nursery import Forked, nursery
 from typer.testing import CliRunner
 
 from app.cli import main
@@ -34,10 +36,13 @@ def free_port() -> int:
 
 
 class Process:
-    """One `tenure` process that serves HTTP (`run` or `serve`)."""
+    """One `tenure` process that serves HTTP (`run` or `serve`). It comes from the nursery, unless it loads a `module`.
+
+    Tests of loading, and of what a process can be seen to have been started with, name "app.cli".
+    """
 
     def __init__(
-        self, command: str, directory: Path, environment: Mapping[str, str] | None = None, module: str = "app.cli"
+        self, command: str, directory: Path, environment: Mapping[str, str] | None = None, module: str | None = None
     ) -> None:
         self.command = command
         self.module = module
@@ -51,8 +56,7 @@ class Process:
         """Start it and wait until it answers, and, if it is to be whole, says that it is ready with its worker."""
         before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("a") as log:
-            arguments = [sys.executable, "-m", self.module, self.command]
-            self.process = subprocess.Popen(arguments, env=self.environment, stdout=log, stderr=log)
+            self.process = self._begun(log)
         says_so = whole and self.command != "worker"
         deadline = time.monotonic() + 180  # compiling for the first time, on a busy machine
         while time.monotonic() < deadline:
@@ -61,6 +65,12 @@ class Process:
             assert self.process.poll() is None, self.log.read_text()
             time.sleep(0.05)
         raise AssertionError(f"not up within three minutes:\n{self.log.read_text()}")
+
+    def _begun(self, log: IO[str]) -> subprocess.Popen[Any] | Forked:
+        if self.module is None:
+            return begun([self.command], self.environment, log, log)
+        arguments = [sys.executable, "-m", self.module, self.command]
+        return subprocess.Popen(arguments, env=self.environment, stdout=log, stderr=log)
 
     def is_up(self) -> bool:
         """Ask without a client of httpx2: to make one takes 20 ms of a core, and this is asked again and again."""
@@ -84,10 +94,34 @@ class Process:
         return self.process.wait(60)
 
 
+def begun(
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    stdout: IO[Any],
+    stderr: IO[Any],
+    folder: Path | None = None,
+) -> subprocess.Popen[Any] | Forked:
+    """Start `tenure` in a folder; from the nursery, unless it has variables that Python or a library reads first."""
+    if nursery().takes(environment):
+        return nursery().start(arguments, environment, stdout, stderr, folder)
+    command = [sys.executable, "-m", "app.cli", *arguments]
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=stdout, stderr=stderr)
+
+
+def ran(
+    arguments: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `tenure` in a folder to its end, as `begun` would start it."""
+    with TemporaryFile("w+") as stdout, TemporaryFile("w+") as stderr:
+        status = begun(arguments, environment, stdout, stderr, folder).wait()
+        for output in (stdout, stderr):
+            output.seek(0)
+        return subprocess.CompletedProcess(["tenure", *arguments], status, stdout.read(), stderr.read())
+
+
 def tenure(*arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command of the CLI to its end."""
-    command = [sys.executable, "-m", "app.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=os.environ | (environment or {}), check=False)
+    return ran(arguments, os.environ | (environment or {}))
 
 
 def tenure_here(*arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -13,11 +13,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx2
 import pytest
-from processes import HEADERS, TOKEN, Process
+from processes import HEADERS, TOKEN, Process, tenure
 
 USUAL_S = 60
 SECONDS = int(os.environ.get("TENURE_SCHEMATHESIS_S", USUAL_S))
@@ -37,6 +38,14 @@ EXAMPLES = [
     ("/v1/clouds/north/tables", None),
 ]
 """Names in the examples of the document."""
+DOCUMENTED = {
+    "add_peer": "/v1/peers",
+    "submit_job": "/v1/clouds/north/jobs",
+    "put_cluster": "/v1/clusters/lab",
+    "make_plan": "/v1/plans",
+}
+"""Operations whose example is sent as it is documented, once there are prices, so that what it makes is found."""
+PRICES = "aws,us-east-1,us-east-1a,c3.xlarge,Linux/UNIX"
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +55,27 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     with httpx2.Client(base_url=process.url, headers=HEADERS) as client:
         for path, body in EXAMPLES:
             client.post(path, json=body).raise_for_status()
+        import_prices(process, process.log.parent)
+        documented = client.get("/openapi.json").json()["paths"]
+        for path in documented:
+            for method, operation in documented[path].items():
+                if (place := DOCUMENTED.get(operation["operationId"])) is not None:
+                    body = operation["requestBody"]["content"]["application/json"]["example"]
+                    client.request(method, place, json=body, timeout=120).raise_for_status()
     yield process
     assert process.interrupt() == 0
+
+
+def import_prices(service: Process, folder: Path) -> None:
+    """Give the venue of the examples three days of prices."""
+    now = datetime.now(UTC)
+    lines = [f"{PRICES},{(now - timedelta(hours=hour)).isoformat()},0.0{3 + hour % 4},USD" for hour in range(72)]
+    file, types = folder / "prices.csv", folder / "types.csv"
+    file.write_text("\n".join(["provider,region,zone,instance_type,product,time,price,currency", *lines, ""]))
+    header = "instance_type,vcpu,compute_units,memory_mib,on_demand_price,from"
+    types.write_text(f"{header}\nc3.xlarge,4,14,7680,0.21,2014-01-01\n")
+    done = tenure("venue", "import", "aws-east", str(file), "--types", str(types), environment=service.environment)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.timeout(SECONDS + 300)

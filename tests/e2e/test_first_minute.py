@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx2
 import psutil
 import pytest
-from processes import free_port
+from processes import begun, free_port, ran
 from servers import on_database, run_sql
 
 COMMAND = Path(sys.executable).with_name("tenure")
@@ -32,21 +32,23 @@ def clean(more: Mapping[str, str] | None = None) -> dict[str, str]:
 def tenure(
     *arguments: str, cwd: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the installed command in a folder."""
-    command = [str(COMMAND), *arguments]
-    return subprocess.run(
-        command, cwd=cwd, env=clean(environment), capture_output=True, text=True, check=False, timeout=120
-    )
+    """Run a command in a folder."""
+    return ran(arguments, clean(environment), cwd)
 
 
 class Running:
-    """`tenure COMMAND` in a folder of its own, and what it says."""
+    """`tenure COMMAND` in a folder of its own, and what it says. The installed command itself if it `loads` itself."""
 
-    def __init__(self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None, loads: bool = False
+    ) -> None:
         self.file = folder / f"said-{time.monotonic_ns()}"
         with self.file.open("w") as said:
-            self.process = subprocess.Popen(
-                [str(COMMAND), *arguments], cwd=folder, env=clean(environment), stdout=said, stderr=said
+            command = [str(COMMAND), *arguments]
+            self.process = (
+                subprocess.Popen(command, cwd=folder, env=clean(environment), stdout=said, stderr=said)
+                if loads
+                else begun(arguments, clean(environment), said, said, folder)
             )
 
     def said(self) -> str:
@@ -221,7 +223,9 @@ def test_packages_of_the_callers_own_break_nothing(folder: Path, environment: di
     for name in ("app", "migrations"):
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text("raise RuntimeError('the package of the caller')\n")
-    running = Running(folder, "run", "--port", str(free_port()), "--data-dir", "data", environment=environment)
+    running = Running(
+        folder, "run", "--port", str(free_port()), "--data-dir", "data", environment=environment, loads=True
+    )
     said = running.wait_for("Tenure is ready")
     assert "worker ready" in said
     assert "the worker ended" not in said
@@ -272,7 +276,9 @@ def test_run_waits_for_its_database_and_says_why(folder: Path) -> None:
 
 
 def test_stopping_is_said_at_the_first_interrupt(folder: Path) -> None:
-    running = Running(folder, "run", "--port", str(free_port()), environment={"TENURE_LOG_REQUESTS": "false"})
+    running = Running(
+        folder, "run", "--port", str(free_port()), environment={"TENURE_LOG_REQUESTS": "false"}, loads=True
+    )
     said = running.wait_for("Tenure is ready")
     told = [line.split(" (")[0] for line in said.splitlines()[:4]]
     assert told == [
@@ -319,7 +325,7 @@ def test_a_terminals_interrupts(folder: Path) -> None:
 
 
 def test_a_start_can_be_interrupted(folder: Path) -> None:
-    running = Running(folder, "run", "--port", str(free_port()))
+    running = Running(folder, "run", "--port", str(free_port()), loads=True)
     running.wait_for("starting the service's own PostgreSQL")
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(60) == 0

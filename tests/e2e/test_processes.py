@@ -50,7 +50,7 @@ def of(directory: Path) -> list[str]:
 
 
 def test_first_start_to_second_start(directory: Path):
-    process = Process("run", directory, {"TENURE_ADMIN_TOKEN": ""})
+    process = Process("run", directory, {"TENURE_ADMIN_TOKEN": ""}, "app.cli")
     del process.environment["TENURE_ADMIN_TOKEN"]
     process.start()
     greeting = process.log.read_text()
@@ -71,7 +71,7 @@ def test_first_start_to_second_start(directory: Path):
 
 @pytest.mark.parametrize("command", ["serve", "run", "worker"])
 def test_it_stops_without_a_traceback_however_often_it_is_told(directory: Path, command: str):
-    process = Process(command, directory, {"TENURE_LOG_LEVEL": "warning"})
+    process = Process(command, directory, {"TENURE_LOG_LEVEL": "warning"}, "app.cli")
     if command == "worker":
         process.environment["TENURE_WORKER_PORT"] = str(process.port)
     interrupt, terminate = signal.SIGINT, signal.SIGTERM

@@ -49,7 +49,7 @@ def test_no_secret_is_in_the_environment_of_a_child(tmp_path: Path, database_url
     with_password = database_url.replace("postgres:@", "postgres:secret-of-the-database@")
     assert with_password != database_url
     variables = {"TENURE_DATABASE_URL": with_password, "OTEL_EXPORTER_OTLP_HEADERS": "key=secret-of-the-collector"}
-    process = Process("run", tmp_path, variables)
+    process = Process("run", tmp_path, variables, "app.cli")
     process.start()
     try:
         (worker,) = psutil.Process(process.process.pid).children()

@@ -46,7 +46,7 @@ class OlderProcess(Process):
 
     def spawn(self) -> subprocess.Popen[bytes]:
         with self.log.open("a") as log:
-            arguments = [sys.executable, "-m", self.module, self.command]
+            arguments = [sys.executable, "-m", "app.cli", self.command]
             return subprocess.Popen(arguments, cwd=self.build, env=self.environment, stdout=log, stderr=log)
 
     def start(self) -> None:

@@ -60,6 +60,9 @@ def _tell(trial: Trial, violations: list[str]) -> None:
             statuses,
         )
     )
+    if attack.who == "peer":
+        before, during = p99(trial.before.offers) * 1000, p99(trial.during.offers) * 1000
+        _say(f"    an honest peer's offers: p99 {before:.0f} ms before, {during:.0f} ms during it")
     for violation in violations:
         _say(f"    {violation}")
 

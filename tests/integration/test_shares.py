@@ -17,6 +17,7 @@ from app.processes.endpoints import ENDPOINTS
 PLAIN = {
     "add_flavor",
     "add_node",
+    "abort_instance",
     "add_peer",
     "cancel_job",
     "change_cloud",
@@ -32,6 +33,7 @@ PLAIN = {
     "drain_node",
     "list_clouds",
     "move_instance",
+    "observe_instance",
     "open_node",
     "pause_peer",
     "pause_webhook",
@@ -42,6 +44,7 @@ PLAIN = {
     "remove_owner_quota",
     "remove_peer",
     "remove_venue",
+    "resize_node",
     "replay_dead_letters",
     "resume_peer",
     "resume_webhook",

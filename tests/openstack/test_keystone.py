@@ -22,11 +22,11 @@ EXPECTED = {
     "system reader": Role.READER,
     "admin of an admin project": Role.ADMIN,
     "service": Role.SERVICE,
-    "project admin": Role.MEMBER,
-    "manager": Role.MEMBER,
-    "member": Role.MEMBER,
-    "reader": Role.READER,
-    "credential of a member for reading": Role.READER,
+    "project admin": Role.PROJECT_MEMBER,
+    "manager": Role.PROJECT_MEMBER,
+    "member": Role.PROJECT_MEMBER,
+    "reader": Role.PROJECT_READER,
+    "credential of a member for reading": Role.PROJECT_READER,
     "member of another project": None,
 }
 """The role here of every kind of token; None: none. Written by hand from docs/openstack.md."""

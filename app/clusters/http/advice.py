@@ -11,6 +11,7 @@ from app.domain.errors import TableNotFound
 from app.engine.cloud import Cloud
 from app.forecast.table import QuantileTable
 from app.forecasts.table_reads import TableReads
+from app.platform.http.auth import project_of
 from app.platform.http.bodies import read_query
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
@@ -27,6 +28,8 @@ async def advise_checkpoint(request: Request) -> Response:
     """
     query, name, spot = read_query(request, AdviceQuery), request.path_params["cloud"], request.path_params["spot"]
     scheduler = reached(request, Scheduler)
+    if project_of(request) is not None:
+        await reached(request, LogReads).instance(name, spot, project_of(request))
     if spot not in (await scheduler.state(name)).running:
         await reached(request, LogReads).instance(name, spot)
     cloud, now_us, table = await _forecast(request)

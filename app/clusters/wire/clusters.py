@@ -107,7 +107,9 @@ class ToldEventBody(Body):
     key: Annotated[str, Field(pattern=r"^[!-~]{1,100}$", description="An event told again has the same key.")]
     at_us: Time
     kind: Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,39}$")]
-    facts: dict[_FactName, _FactValue] = Field(default_factory=dict, max_length=_MOST_FACTS)
+    facts: dict[_FactName, _FactValue] = Field(
+        default_factory=dict, max_length=_MOST_FACTS, json_schema_extra={"additionalProperties": False}
+    )
 
     def event(self) -> KeyedEvent:
         return KeyedEvent(self.key, ToldEvent(0, self.at_us, self.kind, self.facts))

@@ -2,7 +2,8 @@
 
 Roles are Keystone's reader, member and admin, each of which includes the one before. `service` is for controllers: it
 includes member, and confirms evictions. `peer` is for other clouds. A token may be limited to one cloud; it cannot see
-that others exist.
+that others exist. `project_reader` and `project_member` see the instances of one project alone, and reader and member
+include them. So what such a caller may ask for has one of them as its least role, and shows nothing of others.
 
 Whose a token is, another tells: this service's own store, or Keystone.
 """
@@ -37,9 +38,13 @@ _STRANGERS_AT_ONCE = 2
 _FOREIGN_STRANGERS_AT_ONCE = 8
 
 
-_READS = frozenset({Role.READER})
-_USES = _READS | {Role.MEMBER}
+_PROJECT_READS = frozenset({Role.PROJECT_READER})
+_PROJECT_USES = _PROJECT_READS | {Role.PROJECT_MEMBER}
+_READS = _PROJECT_READS | {Role.READER}
+_USES = _PROJECT_USES | {Role.READER, Role.MEMBER}
 GRANTS: dict[str, frozenset[Role]] = {
+    Role.PROJECT_READER: _PROJECT_READS,
+    Role.PROJECT_MEMBER: _PROJECT_USES,
     Role.READER: _READS,
     Role.MEMBER: _USES,
     Role.SERVICE: _USES | {Role.SERVICE},
@@ -249,6 +254,11 @@ def owner_of(request: Request) -> str | None:
     """Return the prefix of the ids that the caller may name, its token's name up to the first dot; None: any id."""
     caller = caller_of(request)
     return None if caller.role == Role.ADMIN else caller.name.partition(".")[0]
+
+
+def project_of(request: Request) -> str | None:
+    """Return the only project whose instances the caller may see; None: it may see all."""
+    return caller_of(request).project
 
 
 def token_of(scope: Scope) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from starlette.requests import Request
@@ -11,10 +12,18 @@ from starlette.responses import Response
 from app.admission.outcomes import Changed, Extended, Moved, Observed, Outcome, Started
 from app.domain.errors import TenureError
 from app.domain.events import InstanceRejected
-from app.domain.requests import AbortRequest, ExtendRequest, MoveRequest, ObserveRequest, Operation, StopRequest
+from app.domain.requests import (
+    AbortRequest,
+    ExtendRequest,
+    MoveRequest,
+    ObserveRequest,
+    Operation,
+    StartRequest,
+    StopRequest,
+)
 from app.domain.times import to_datetime
 from app.domain.values import InstanceStatus, Role
-from app.platform.http.auth import caller_of, granted_to, owner_of
+from app.platform.http.auth import caller_of, granted_to, owner_of, project_of
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.errors import Forbidden, entries_of
 from app.platform.http.page_forms import next_link
@@ -53,7 +62,7 @@ async def start_instance(request: Request) -> Response:
     conflict.
     """
     body = await read_body(request, SingleStartBody)
-    cloud, asked = request.path_params["cloud"], body.request(owner_of(request))
+    cloud, asked = request.path_params["cloud"], _of_project(request, body)
     elsewhere = reached(request, Elsewhere) if body.may_run_elsewhere else None
     if elsewhere is not None:
         await elsewhere.check(cloud)
@@ -61,13 +70,32 @@ async def start_instance(request: Request) -> Response:
     is_refused = isinstance(started.decision, InstanceRejected)
     job = await elsewhere.ask(cloud, asked) if elsewhere is not None and is_refused else None
     location = f"/v1/clouds/{cloud}/instances/{body.instance_id}"
-    return respond(start_answer(started.decision, started.seq, job), 201, {"Location": location})
+    answer = start_answer(started.decision, started.seq, job)
+    if project_of(request) is not None:
+        answer.victims = []
+    return respond(answer, 201, {"Location": location})
+
+
+def _of_project(request: Request, body: SingleStartBody) -> StartRequest:
+    """Return the start; of a caller of one project it is for that one, and runs nowhere else.
+
+    Raises Forbidden if it says otherwise.
+    """
+    project, asked = project_of(request), body.request(owner_of(request))
+    if project is None:
+        return asked
+    if asked.project not in (None, project):
+        raise Forbidden(f"the token is for the project {project}, and the start for another one")
+    if body.may_run_elsewhere:
+        raise Forbidden("jobs are not of one project: this needs the role member")
+    return replace(asked, project=project)
 
 
 async def stop_instance(request: Request) -> Response:
     """Stop an instance. Nothing happens if it has ended already."""
     at_us = read_query(request, AtQuery).at_us if request.scope["query_string"] else None
     path = request.path_params
+    await check_own(request, path["instance"])
     await reached(request, Scheduler).stop(path["cloud"], StopRequest(path["instance"], at_us, owner_of(request)))
     return Response(status_code=204)
 
@@ -80,6 +108,7 @@ async def extend_instance(request: Request) -> Response:
     that was accepted has the same answer; one that was refused is decided anew, unless it brings the same time.
     """
     body, path = await read_body(request, ExtensionBody), request.path_params
+    await check_own(request, path["spot"])
     asked = ExtendRequest(path["spot"], body.lifetime_us, body.at_us, owner_of(request))
     extended = await reached(request, Scheduler).extend(path["cloud"], asked)
     return respond(extension_answer(extended.decision, extended.seq))
@@ -88,6 +117,7 @@ async def extend_instance(request: Request) -> Response:
 async def quote_extension(request: Request) -> Response:
     """Tell what an extension to this lifetime would be answered now. Nothing is reserved or recorded."""
     query, path = read_query(request, ExtensionQuery), request.path_params
+    await check_own(request, path["spot"])
     asked = ExtendRequest(path["spot"], query.lifetime_us)
     return respond(extension_answer(await reached(request, Scheduler).extension_quote(path["cloud"], asked), None))
 
@@ -176,20 +206,28 @@ async def show_drill_victim(request: Request) -> Response:
 async def list_instances(request: Request) -> Response:
     """List instances in the order of their starts, including rejected ones."""
     query = read_query(request, InstancesQuery)
-    name = request.path_params["cloud"]
-    if query.status is InstanceStatus.RUNNING:
+    name, project = request.path_params["cloud"], project_of(request) or query.project
+    if query.status is InstanceStatus.RUNNING and project is None:
         state = partial(reached(request, Scheduler).state, name)
         page = await reached(request, LogReads).running(name, state, query.marker, query.limit, query.market)
     else:
-        page = await reached(request, LogReads).instances(name, query.marker, query.limit, query.market, query.status)
+        asked = query.marker, query.limit, query.market, query.status
+        page = await reached(request, LogReads).instances(name, *asked, project)
     answers = [instance_answer(record) for record in page.items]
     return respond(InstancesAnswer(instances=answers, links=next_link(request, page.marker)))
 
 
 async def show_instance(request: Request) -> Response:
     """Show the decision on an instance's start, and its end."""
-    path = request.path_params
-    return respond(instance_answer(await reached(request, LogReads).instance(path["cloud"], path["instance"])))
+    path, project = request.path_params, project_of(request)
+    return respond(instance_answer(await reached(request, LogReads).instance(path["cloud"], path["instance"], project)))
+
+
+async def check_own(request: Request, instance: str) -> None:
+    """Raise InstanceNotFound if the caller may only see instances of another project. No others cost a query."""
+    project = project_of(request)
+    if project is not None:
+        await reached(request, LogReads).instance(request.path_params["cloud"], instance, project)
 
 
 def _result(request_id: str, outcome: Outcome) -> BatchResult:

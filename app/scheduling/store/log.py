@@ -74,7 +74,8 @@ ORDER BY seq DESC LIMIT %(limit)s
 """
 _STARTED_PAGE = f"""
 {_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND kind IN {STARTS}
-AND (%(market)s::text IS NULL OR data->>'market' = %(market)s) ORDER BY seq LIMIT %(limit)s
+AND (%(market)s::text IS NULL OR data->>'market' = %(market)s)
+AND (%(project)s::text IS NULL OR data->>'project' = %(project)s) ORDER BY seq LIMIT %(limit)s
 """
 _ADMITTED_SPOT = f"""
 {_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s
@@ -222,11 +223,11 @@ class LogAccess:
         return (await self.query(_NOTICES_OF, parameters))[::-1]
 
     async def started_page(
-        self, cloud_id: int, after_seq: int, limit: int, market: Market | None = None
+        self, cloud_id: int, after_seq: int, limit: int, market: Market | None = None, project: str | None = None
     ) -> list[Recorded]:
-        """Return the next decisions on starts after a seq, at most `limit`, of one market or of both."""
-        parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit, "market": market and market.value}
-        return await self.query(_STARTED_PAGE, parameters)
+        """Return the next decisions on starts after a seq, at most `limit`, of one market and project or of all."""
+        asked = {"market": market and market.value, "project": project}
+        return await self.query(_STARTED_PAGE, {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit, **asked})
 
     async def admitted_spot(self, cloud_id: int, after_seq: int, up_to_seq: int) -> list[Recorded]:
         """Return the accepted spot starts after one seq, up to another."""

@@ -184,6 +184,7 @@ class DrillQuery(Query):
 class InstancesQuery(PageQuery):
     status: InstanceStatus | None = None
     market: Market | None = None
+    project: Name | None = Field(None, description="Only instances for this project.")
 
 
 def start_answer(decision: StartDecision, seq: int, job: str | None = None) -> StartAnswer:

@@ -210,11 +210,12 @@ def instances(
     *,
     status: str | None = None,
     market: str | None = None,
+    project: str | None = None,
     limit: int = PAGE,
     marker: str | None = None,
 ) -> Listing[InstanceAnswer]:
     """List instances in the order of their starts, including rejected ones."""
-    query = {"status": status, "market": market, "limit": limit, "marker": marker}
+    query = {"status": status, "market": market, "project": project, "limit": limit, "marker": marker}
     return Listing(endpoints.INSTANCES.call(query=query, cloud=cloud), lambda page: page.instances)
 
 

@@ -71,6 +71,8 @@ class Role(StrEnum):
     ADMIN = "admin"
     SERVICE = "service"
     PEER = "peer"
+    PROJECT_READER = "project_reader"
+    PROJECT_MEMBER = "project_member"
 
 
 class Resources(NamedTuple):
