@@ -63,9 +63,9 @@ class Telling:
         self._ends[job] = state
 
     def has_lost_its_node(self, job: QueuedJob) -> bool:
-        """Tell if a job was told to run, and is to wait now until a time that Slurm has set."""
+        """Tell if a job was told to run, and waits now. Slurm may say only a moment later until when."""
         told = self._jobs.get(job.job_id)
-        return told is not None and bool(told.nodes) and (job.state, job.reason) == ("PENDING", "BeginTime")
+        return told is not None and bool(told.nodes) and job.state == "PENDING"
 
     def _tell_of(self, job: QueuedJob) -> None:
         if job.job_id not in self._jobs:

@@ -139,10 +139,6 @@ def job(name: str, state: str, nodes: str = "") -> QueuedJob:
     return QueuedJob(name, state, ("own", "spot"), 1, "None", nodes, 0.0, None, "checkpoint=USR1,30", "train")
 
 
-def begins(name: str) -> QueuedJob:
-    return job(name, "PENDING")._replace(reason="BeginTime")
-
-
 def kinds(events: Events) -> list[str]:
     return [json.loads(line)["kind"] for line in events.path.read_text().splitlines()]
 
@@ -160,11 +156,8 @@ def test_looks_are_compared_and_a_new_manager_tells_nothing_twice(tmp_path: Path
     Telling(_Ends(), events).look({}, [])  # type: ignore[arg-type]
     telling = Telling(_Ends(), events)  # type: ignore[arg-type]
     telling.look({}, [job("2", "RUNNING", "b")])
-    assert [telling.has_lost_its_node(one) for one in (begins("2"), begins("3"), job("2", "PENDING"))] == [
-        True,
-        False,
-        False,
-    ]
+    now = [job("2", "PENDING"), job("2", "COMPLETING"), job("3", "PENDING")]
+    assert [telling.has_lost_its_node(one) for one in now] == [True, False, False]
     telling.ended("2", "failed")
     telling.look({}, [job("2", "COMPLETING", "b")])
     telling.look({}, [])
