@@ -153,7 +153,8 @@ def test_keystone_is_asked_once_for_many_requests(service: Service, lab: Keyston
 
 def test_pages_are_signed_in_by_a_name_and_a_password(service: Service, tokens: dict[str, str]) -> None:
     del tokens  # they come with the users
-    form = {"user": "reader", "password": SECRET, "project": "demo", "domain": "Default", "next": "/ui"}
+    who = {"user": "admin of an admin project", "project": "operators"}
+    form = {**who, "password": SECRET, "domain": "Default", "next": "/ui"}
     own = {"Origin": service.url}
     with httpx2.Client(base_url=service.url, timeout=30) as browser:
         assert "With Keystone" in browser.get("/ui/sign-in").text
