@@ -1,11 +1,12 @@
 """Two builds on one database, in the order of docs/operations.md, *Upgrading*: an older commit beside this tree.
 
 Not part of `make test`, because the older build compiles its engine anew. `make two-builds` runs it; OLDER_BUILD names
-another commit. The default is the last one that knows log format 1 alone.
+another commit. The default is the last one that knows log format 6 alone.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,8 +19,10 @@ import pytest
 from processes import HEADERS, Callers, Process, audited, tenure
 from servers import on_database, run_sql
 
+from app.domain.events.formats import LOG_FORMAT
+
 ROOT = Path(__file__).parents[2]
-OLDER = os.environ.get("OLDER_BUILD", "56c03eb^")
+OLDER = os.environ.get("OLDER_BUILD", "b5240a6e")
 START = {"market": "spot", "flavor": "small", "lifetime_s": 60}
 CODE = "preemptible.log.newer"
 
@@ -120,6 +123,7 @@ def upgrade_beside(old: OlderProcess, new: Process, url: str, tmp_path: Path) ->
         client.post("/v1/clouds/north/nodes", json={"name": "node-0", "cores": 64}).raise_for_status()
         client.post("/v1/clouds/north/flavors", json={"name": "small", "cores": 1}).raise_for_status()
     was = tenure("db", "status", "--json", "--database-url", url).stdout
+    knows_less = json.loads(was)["log_format"] < LOG_FORMAT
     assert tenure("db", "upgrade", "--database-url", url).returncode == 0
     new.start()
     try:
@@ -127,17 +131,17 @@ def upgrade_beside(old: OlderProcess, new: Process, url: str, tmp_path: Path) ->
             load.wait_for(150)
             for number, process in enumerate((old, new, old, new)):
                 assert policy(process, seed=number + 1).status_code == 200
-            changed = policy(new, shared_ids=False)
-            if '"log_format": 1' in was:
-                assert (changed.status_code, code_of(changed)) == (409, "preemptible.log.format_not_in_force")
+            if knows_less:
+                refused = labelled_start(new)
+                assert (refused.status_code, code_of(refused)) == (409, "preemptible.log.format_not_in_force")
             load.wait_for(300)
         assert load.wrong == []
         for process in (old, new):
             assert httpx2.get(f"{process.url}/v1/clouds/north", headers=HEADERS).json()["policy"]["seed"] == 4
         assert tenure("db", "upgrade", "--finish", "--database-url", url).returncode == 0
-        if '"log_format": 1' in was:
+        if knows_less:
             check_shut_out(old, url)
-        assert policy_in_time(new).status_code == 200
+        assert labelled_in_time(new).status_code == 201
         with Load([new.url, new.url]) as alone:
             alone.wait_for(50)
         assert alone.wrong == []
@@ -149,14 +153,20 @@ def upgrade_beside(old: OlderProcess, new: Process, url: str, tmp_path: Path) ->
         new.interrupt()
 
 
-def policy_in_time(new: Process) -> httpx2.Response:
+def labelled_start(new: Process) -> httpx2.Response:
+    """What log format 6 has no words for."""
+    body = {"id": "labelled", **START, "project": "p-1"}
+    return httpx2.post(f"{new.url}/v1/clouds/north/instances", json=body, headers=HEADERS, timeout=30)
+
+
+def labelled_in_time(new: Process) -> httpx2.Response:
     """The process notices the newer format within five seconds."""
     for _ in range(100):
-        changed = policy(new, shared_ids=False)
-        if changed.status_code == 200:
+        started = labelled_start(new)
+        if started.status_code == 201:
             break
         time.sleep(0.1)
-    return changed
+    return started
 
 
 def check_shut_out(old: OlderProcess, url: str) -> None:
