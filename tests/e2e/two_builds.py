@@ -154,7 +154,7 @@ def upgrade_beside(old: OlderProcess, new: Process, url: str, tmp_path: Path) ->
 
 
 def labelled_start(new: Process) -> httpx2.Response:
-    """What log format 6 has no words for."""
+    """A start with a label, for which log format 6 has no words."""
     body = {"id": "labelled", **START, "project": "p-1"}
     return httpx2.post(f"{new.url}/v1/clouds/north/instances", json=body, headers=HEADERS, timeout=30)
 
