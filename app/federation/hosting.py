@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Protocol
 
-from app.admission.quote import Quotes
 from app.domain.errors import ClockExternal, OfferNotFound
 from app.domain.events import Event, ForeignJobEnded
 from app.domain.jobs import AttemptKey, Word
@@ -27,13 +24,6 @@ from app.federation.rules.foreignside import (
 )
 from app.federation.store import PeerStore
 from app.scheduling.scheduler import Scheduler
-
-
-class NewestQuotes(Protocol):
-    """The newest published tables."""
-
-    def newest(self, cloud_id: int) -> Quotes | None:
-        """Return the cloud's newest table, as this process knows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +53,18 @@ class OfferedJob:
 class Hosting:
     """The attempts of peers at the clouds of this service."""
 
-    def __init__(self, scheduler: Scheduler, peers: PeerStore, tables: NewestQuotes) -> None:
-        self._scheduler, self._peers, self._tables = scheduler, peers, tables
+    def __init__(self, scheduler: Scheduler, peers: PeerStore) -> None:
+        self._scheduler, self._peers = scheduler, peers
 
     async def offer(self, cloud_name: str, key: AttemptKey, job: OfferedJob) -> OfferAnswer:
         """Hold room for an attempt, or refuse it. The same offer again has the same answer."""
-        quota, quotes = await self._quota(key.origin), await self._quotes(cloud_name)
+        quota, quotes = await self._quota(key.origin), await self._scheduler.quotes(cloud_name)
 
         def decide(cloud: Cloud, at_us: int) -> Sequence[Event]:
             _check_clock(cloud)
             flavor = next((one.name for one in cloud.flavors.values() if one.resources == job.demand), "")
             ask = ForeignAsk(key, flavor, job.count, job.lifetime_us, job.eviction_probability, job.hold_us)
-            return decide_offer(cloud, ask, quota, _usable(quotes(), cloud), at_us)
+            return decide_offer(cloud, ask, quota, quotes(cloud), at_us)
 
         answer = await self._decided(cloud_name, key, decide, (held_name(key),))
         if answer.word is Word.UNKNOWN:  # its quota, which is not written down
@@ -84,10 +74,10 @@ class Hosting:
     async def award(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
         """Start an attempt whose room is held still; what was never heard of can never be offered later."""
         await self._quota(key.origin)
-        quotes = await self._quotes(cloud_name)
+        quotes = await self._scheduler.quotes(cloud_name)
 
         def decide(cloud: Cloud, at_us: int) -> Sequence[Event]:
-            return decide_award(cloud, key, _usable(quotes(), cloud), at_us)
+            return decide_award(cloud, key, quotes(cloud), at_us)
 
         return replace(await self._decided(cloud_name, key, decide, (run_name(key),)), reason=None)
 
@@ -142,19 +132,11 @@ class Hosting:
             raise OfferNotFound("there is no such attempt")
         return quota_of(peer)
 
-    async def _quotes(self, cloud_name: str) -> Callable[[], Quotes | None]:
-        """Return what finds the newest table, as a start does: when it is decided."""
-        return partial(self._tables.newest, await self._scheduler.cloud_id(cloud_name))
-
 
 def _word(cloud: Cloud, key: AttemptKey, at_us: int) -> OfferAnswer:
     word, known = word_told(cloud, key, at_us), cloud.jobs.host.attempts.get(key)
     held_us = max(known.until_us - at_us, 0) if known is not None and word is Word.HELD else 0
     return OfferAnswer(word, held_us, promised=promised_to(cloud, key) if word is Word.HELD else None)
-
-
-def _usable(quotes: Quotes | None, cloud: Cloud) -> Quotes | None:
-    return None if quotes is None or quotes.seq > cloud.seq else quotes
 
 
 def _check_clock(cloud: Cloud) -> None:

@@ -227,7 +227,7 @@ async def open_services(
                 clusters = keeper, Foreseeing(scheduler, reads[1], bidding[0]), costs
                 others = observing, tokens, feed, *watches, history, *venues, *bidding, *clusters
                 async with asker(settings) as ask:
-                    federation = _federation(settings, (PeerStore(database), JobLog(log)), scheduler, cache, ask)
+                    federation = _federation(settings, (PeerStore(database), JobLog(log)), scheduler, ask)
                     promises = PromiseToPeers(scheduler, PeerStore(database), reads[1])
                     places = PlanPlaces(venues[0], scheduler, reads[1], PromisesOfPeers(PeerStore(database), ask))
                     plans = promises, Plans(PlanStore(database), places, clock.now_us)
@@ -245,7 +245,7 @@ def _venues(database: Database, clock: ServerClock) -> tuple[tuple[VenueReads, V
 
 
 def _federation(
-    settings: Settings, stores: tuple[PeerStore, JobLog], scheduler: Scheduler, cache: TableCache, ask: Asker
+    settings: Settings, stores: tuple[PeerStore, JobLog], scheduler: Scheduler, ask: Asker
 ) -> tuple[JobBoard, Elsewhere, Hosting, PeerKeeper, PeerStandings]:
     """Return the use cases of jobs: of their users, of peers, and of operators."""
     seconds = settings.hold_s, settings.reclaim_margin_s, settings.peer_answer_s
@@ -254,7 +254,7 @@ def _federation(
     keeper = PeerKeeper(peers, ask, allow_private=settings.peer_allow_private)
     board, standings = JobBoard(scheduler, peers, past, terms), PeerStandings(scheduler, peers)
     elsewhere = Elsewhere(board.check_away, board.ask_for)
-    return board, elsewhere, Hosting(scheduler, peers, cache), keeper, standings
+    return board, elsewhere, Hosting(scheduler, peers), keeper, standings
 
 
 def _stream_limits(settings: Settings) -> StreamLimits:

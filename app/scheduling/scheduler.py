@@ -13,6 +13,7 @@ from app.admission.decide import decide_confirmation, decide_drill, decide_node_
 from app.admission.extend import decide_extension
 from app.admission.observe import decide_node_resize
 from app.admission.outcomes import Change, Changed, Extended, Moved, Observed, Outcome, Started, Step, Stopped
+from app.admission.quote import Quotes
 from app.domain.errors import (
     FlavorExists,
     InstanceNotFound,
@@ -240,6 +241,10 @@ class Scheduler:
         quotes = None if table is None or table.seq > cloud.seq else table
         (decision,) = decide_extension(cloud, request, now_us, quotes)
         return decision
+
+    async def quotes(self, name: str) -> Callable[[Cloud], Quotes | None]:
+        """Return what gives the table to decide with, for a change that needs one, when it is decided."""
+        return (await self._sequencer(name)).quotes
 
     async def batch(self, name: str, operations: Sequence[Operation]) -> list[Outcome]:
         """Decide operations in order. Each has its own outcome; an error of one does not affect the others."""

@@ -113,6 +113,11 @@ class Sequencer:
         """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""
         return await self._appender.current()
 
+    def quotes(self, cloud: Cloud) -> Quotes | None:
+        """Return the table to decide with. A table ahead of the state belongs to a log that was put back; skip it."""
+        newest = self._parts.tables.newest(self._appender.cloud_id)
+        return None if newest is None or newest.seq > cloud.seq else newest
+
     def end_waits(self) -> None:
         """Refuse what waits for a table, now and later, because the service is stopping."""
         self._parking.close()
@@ -200,7 +205,7 @@ class Sequencer:
 
     async def _decide(self, batch: Batch, cloud: Cloud, steps: Sequence[Step], pending: _Pending) -> None:
         """Decide like `decide_batch`, letting other tasks run in between. Nobody sees the state meanwhile."""
-        server_us, quotes = self._parts.now_us(), self._quotes(cloud)
+        server_us, quotes = self._parts.now_us(), self.quotes(cloud)
         for one, _ in pending:
             one.due_us = None
         with Turns() as turns:
@@ -215,11 +220,6 @@ class Sequencer:
         """Return True if a transaction has very many events, or took its time while others came to wait."""
         is_long = bool(batch.outcomes) and monotonic() - began_s > MOST_DECIDING_S
         return len(batch.recorded) >= MOST_EVENTS or (is_long and bool(self._waiting))
-
-    def _quotes(self, cloud: Cloud) -> Quotes | None:
-        """Return the table to decide with. A table ahead of the state belongs to a log that was put back; skip it."""
-        newest = self._parts.tables.newest(self._appender.cloud_id)
-        return None if newest is None or newest.seq > cloud.seq else newest
 
 
 def _decide_without(batch: Batch, cloud: Cloud, server_us: int, quotes: Quotes | None, pending: _Pending) -> None:
