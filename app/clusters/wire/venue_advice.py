@@ -10,7 +10,7 @@ from app.clusters.rules.advice import LONGEST_US
 from app.clusters.venue_advising import BidAdvice, BidQuestion
 from app.clusters.wire.advice import AdviceQuery, next_times, sentence_of, survival_points
 from app.domain.times import seconds, to_datetime
-from app.platform.http.fields import PositiveSecondsInQuery, SecondsInQuery, optional_seconds
+from app.platform.http.fields import PositiveSecondsInQuery, SecondsInQuery, at_most, optional_seconds
 from app.venues.wire import OnePoolQuery
 from tenure_client.forms.advice import BidAdviceAnswer
 
@@ -25,8 +25,10 @@ class BidAdviceQuery(AdviceQuery, OnePoolQuery):
     bid: Annotated[float, Field(gt=0, le=_DEAREST)]
     lifetime_us: PositiveSecondsInQuery = Field(description="For how long the machine is wanted, from now on.")
     age_us: SecondsInQuery = Field(0, description="How long it has run.")
-    notice_us: Annotated[SecondsInQuery, Field(le=LONGEST_US)] = Field(
-        NOTICE_US, description="How long before a revocation it is announced."
+    notice_us: Annotated[SecondsInQuery, at_most(LONGEST_US)] = Field(
+        NOTICE_US,
+        description="How long before a revocation it is announced.",
+        json_schema_extra={"default": seconds(NOTICE_US), "maximum": seconds(LONGEST_US)},
     )
 
     def question(self) -> BidQuestion:

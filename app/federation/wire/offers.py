@@ -12,7 +12,7 @@ from app.domain.values import Resources
 from app.engine.jobs.attempts import HOLD_MAX_US
 from app.federation.hosting import OfferAnswer, OfferedJob
 from app.federation.promising import PeerPromise, Unpromised
-from app.platform.http.fields import WHOLE, Body, Cores, PositiveSeconds, Probability, Query, Size
+from app.platform.http.fields import WHOLE, Body, Cores, PositiveSeconds, Probability, Query, Size, at_most
 from tenure_client.forms.peers import OfferWordAnswer, PeerPromiseAnswer, PromisePointAnswer
 
 
@@ -27,7 +27,9 @@ class OfferBody(Body):
     probability: Probability | None = Field(
         None, description="The largest probability of preemption; by default this cloud's."
     )
-    hold_us: Annotated[PositiveSeconds, Field(le=HOLD_MAX_US)] = Field(description="How long its room is held.")
+    hold_us: Annotated[PositiveSeconds, at_most(HOLD_MAX_US)] = Field(
+        description="How long its room is held.", json_schema_extra={"maximum": seconds(HOLD_MAX_US)}
+    )
 
     def job(self) -> OfferedJob:
         """Return the job that is offered."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from app.domain.events.wire import wire_name
@@ -92,6 +92,19 @@ def exact_time(value: object) -> int:
     if not 0 <= at_us <= MAX_TIME_US:
         raise PydanticCustomError("time_range", "must be from 1970 to 9999")
     return at_us
+
+
+def at_most(longest_us: int) -> AfterValidator:
+    """Return a validator of seconds that are bounded more narrowly; `json_schema_extra` has to tell it, too."""
+
+    def validate(us: int) -> int:
+        if us > longest_us:
+            raise PydanticCustomError(
+                "seconds_range", "must be at most {longest} seconds", {"longest": seconds(longest_us)}
+            )
+        return us
+
+    return AfterValidator(validate)
 
 
 def _number_schema(lowest_s: int) -> dict[str, Any]:
