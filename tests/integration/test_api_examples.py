@@ -164,6 +164,26 @@ def test_every_operation_with_a_body_has_an_example() -> None:
     assert {name for operation in ENDPOINTS for name in PLACES if f"{{{name}}}" in operation.path} == set(PLACES)
 
 
+def test_every_default_could_be_sent(document: dict[str, Any]) -> None:
+    """Defaults stand in the document as they are on the wire, within their bounds."""
+    fields = [
+        (field, schema["properties"][field])
+        for schema in document["components"]["schemas"].values()
+        for field in schema.get("properties", {})
+    ]
+    fields += [
+        (parameter["name"], parameter["schema"])
+        for methods in document["paths"].values()
+        for operation in methods.values()
+        for parameter in operation.get("parameters", [])
+    ]
+    told = [(field, schema) for field, schema in fields if schema.get("default") is not None]
+    assert len(told) > 20
+    for field, schema in told:
+        found = Draft202012Validator({**schema, "components": document["components"]}).iter_errors(schema["default"])
+        assert [(field, error.message) for error in found] == []
+
+
 SAY_NO = {"check_health", "check_readiness"}
 """Endpoints that answer 503 in the form of their answer."""
 

@@ -28,7 +28,7 @@ class BidAdviceQuery(AdviceQuery, OnePoolQuery):
     notice_us: Annotated[SecondsInQuery, at_most(LONGEST_US)] = Field(
         NOTICE_US,
         description="How long before a revocation it is announced.",
-        json_schema_extra={"default": seconds(NOTICE_US), "maximum": seconds(LONGEST_US)},
+        json_schema_extra={"maximum": seconds(LONGEST_US)},
     )
 
     def question(self) -> BidQuestion:

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, WithJsonSchema
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from app.domain.events.wire import wire_name
 from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US, from_datetime, parse_seconds, seconds
@@ -29,7 +30,23 @@ _TOO_LONG_US = 2 * LONGEST_S * SECOND_US
 """Stands for any longer duration: it is refused for its length."""
 
 
-class Body(BaseModel):
+class _Form(BaseModel):
+    """What is read from a request. Its schema tells defaults as they are on the wire: in seconds."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core))
+        for name, field in cls.model_fields.items():
+            told = schema["properties"].get(wire_name(name), {})
+            if isinstance(field.default, BaseModel):
+                told.pop("default", None)  # its own fields tell theirs
+            elif name.endswith("_us") and told.get("default") is not None:
+                us = told["default"]
+                told["default"] = [*map(seconds, us)] if isinstance(us, list | tuple) else seconds(us)
+        return schema
+
+
+class Body(_Form):
     """A request's JSON body, or a part of it."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, alias_generator=wire_name)
@@ -38,7 +55,7 @@ class Body(BaseModel):
     """The number of values that a request's body may have, checked before it is read."""
 
 
-class Query(BaseModel):
+class Query(_Form):
     """The query parameters of a request, which arrive as text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, alias_generator=wire_name)
