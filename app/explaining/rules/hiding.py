@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from app.domain.events import EvictionRisk, InstanceMoved, InstanceStarted, Recorded
+from app.domain.events import InstanceMoved, InstanceStarted, Recorded
 from app.explaining.rules.explanations import EvictionExplained, Explanation
 
 HIDDEN = "another-instance"
 """Stands for the id of an instance that the caller may not see, whosever it is."""
+_NO_MOVES: dict[str, Any] = {"moves": ()}
 
 
 def without_others(explanation: Explanation) -> Explanation:
@@ -36,5 +38,5 @@ def _of_one(eviction: EvictionExplained, own: str) -> EvictionExplained:
 
 
 def _without_moves(notice: Recorded) -> Recorded:
-    event = notice.event
-    return Recorded(notice.seq, replace(event, moves=())) if isinstance(event, EvictionRisk) else notice
+    """Return the notice without the moves that it proposes, which are of other instances."""
+    return Recorded(notice.seq, replace(notice.event, **_NO_MOVES)) if getattr(notice.event, "moves", ()) else notice

@@ -30,8 +30,8 @@ _TOO_LONG_US = 2 * LONGEST_S * SECOND_US
 """Stands for any longer duration: it is refused for its length."""
 
 
-class _Form(BaseModel):
-    """What is read from a request. Its schema tells defaults as they are on the wire: in seconds."""
+class _Asked(BaseModel):
+    """A part of a request. Its schema tells defaults as they are on the wire: in seconds."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -46,7 +46,7 @@ class _Form(BaseModel):
         return schema
 
 
-class Body(_Form):
+class Body(_Asked):
     """A request's JSON body, or a part of it."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, alias_generator=wire_name)
@@ -55,7 +55,7 @@ class Body(_Form):
     """The number of values that a request's body may have, checked before it is read."""
 
 
-class Query(_Form):
+class Query(_Asked):
     """The query parameters of a request, which arrive as text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, alias_generator=wire_name)
