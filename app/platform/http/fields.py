@@ -30,7 +30,7 @@ _TOO_LONG_US = 2 * LONGEST_S * SECOND_US
 """Stands for any longer duration: it is refused for its length."""
 
 
-class _Asked(BaseModel):
+class _OnTheWire(BaseModel):
     """A part of a request. Its schema tells defaults as they are on the wire: in seconds."""
 
     @classmethod
@@ -46,7 +46,7 @@ class _Asked(BaseModel):
         return schema
 
 
-class Body(_Asked):
+class Body(_OnTheWire):
     """A request's JSON body, or a part of it."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, alias_generator=wire_name)
@@ -55,7 +55,7 @@ class Body(_Asked):
     """The number of values that a request's body may have, checked before it is read."""
 
 
-class Query(_Asked):
+class Query(_OnTheWire):
     """The query parameters of a request, which arrive as text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, alias_generator=wire_name)
