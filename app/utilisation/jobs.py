@@ -93,8 +93,9 @@ class Rollup:
         there = await newest_moves(turn.log, cloud_id, later, tail[0].seq) if later else {}
         starts = {name: moved(decision_in(recorded), there.get(name)) for name, recorded in earlier.items()}
         placed = [start for start in (*starts.values(), *events) if isinstance(start, InstanceStarted)]
-        flavors = await turn.log.flavors(cloud_id, sorted({start.flavor for start in placed}))
         moves = [event for event in events if isinstance(event, InstanceMoved)]
+        named = {start.flavor for start in placed} | {one.as_flavor for one in moves if one.as_flavor is not None}
+        flavors = await turn.log.flavors(cloud_id, sorted(named))
         nodes = {node for start in placed for node in start.places} | {node for one in moves for node in _of(one)}
         nodes |= {event.node for event in events if isinstance(event, NodeAdded | NodeRemoved | NodeResized)}
         fold = BucketFold(

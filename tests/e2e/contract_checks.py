@@ -41,6 +41,8 @@ NOT_IN_SCHEMAS = (
     "must not have two pools of one name",
     "must say either lifetime_s or lifetime, which is longest",
     "only a spot start says lifetime or min_lifetime_s",
+    "only a spot start with lifetime_s may say federate",
+    "the id of a start that says federate has at most",
 )
 """Refusals that JSON Schema has no words for."""
 

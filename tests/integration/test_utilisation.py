@@ -269,3 +269,19 @@ def test_over_http(service: Service, client: httpx2.Client) -> None:
     (point,) = answer["points"]
     assert (point["on_demand_peak"], point["on_demand_admitted"], point["spot_peak"]) == (2, 1, 0)
     assert client.get(f"{path}/utilisation", params={"points": 5000}).status_code == 400
+
+
+def test_an_instance_that_was_observed_with_another_flavor(service: Service, client: httpx2.Client) -> None:
+    """Its flavor is in no start that the roll-up reads with it."""
+    path = "/v1/clouds/observed"
+    assert client.post("/v1/clouds", json={"name": "observed", "policy": {"guarantee": "none"}}).is_success
+    client.post(f"{path}/nodes", json={"name": "n", "cores": 8})
+    for cores in (2, 5):
+        client.post(f"{path}/flavors", json={"name": f"c{cores}", "cores": cores})
+    client.post(f"{path}/instances", json={"id": "a", "market": "on_demand", "flavor": "c2"})
+    service.roll_up()
+    assert client.post(f"{path}/instances/a/observe", json={"node": "n", "flavor": "c5"}).json()["changed"]
+    service.roll_up()
+    answer = client.get(f"{path}/utilisation", params={"node": "n", "points": 10}).json()
+    assert answer["seq"] == answer["log_seq"]
+    assert max(point["on_demand_peak"] for point in answer["points"]) == 5
