@@ -257,6 +257,21 @@ def test_a_job_that_saves_itself_at_a_signal_goes_on_from_there_after_an_evictio
     lab.wait_until_empty()
 
 
+def test_a_second_manager_exits_and_a_killed_one_leaves_nothing_behind(lab: Lab) -> None:
+    second = lab.command("run", str(lab.file))
+    assert (second.returncode, second.stderr) == (3, f"tenure: another manager of '{NAME}' runs\n")
+    jobs = [lab.submit(20) for _ in range(4)]
+    chance = random.Random(1)
+    for _ in range(4):
+        time.sleep(chance.uniform(0.0, 1.5))
+        lab.kill_manager()
+        lab.manage()
+    wait(lambda: lab.is_done(*jobs), 90)
+    lab.wait_until_empty()
+    for job in jobs:
+        assert lab.output(job) == [*(["0", str(line)] for line in range(1, 21)), ["done"]]
+
+
 def test_slurms_controller_and_the_service_may_die(lab: Lab) -> None:
     jobs = [lab.submit(75) for _ in range(3)]
     wait(lambda: len(lab.nodes_of("R")) == 3, 60)
