@@ -1,1 +1,1 @@
-"""A real OpenStack cloud whose Nova sells its spare capacity with Tenure, by public interfaces; only commands use it."""
+"""A real OpenStack cloud whose Nova sells spare capacity with Tenure, by public interfaces; only commands use it."""
