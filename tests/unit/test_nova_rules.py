@@ -12,8 +12,8 @@ from app.domain.values import Resources
 from app.nova.rules.lives import Life, is_server_id, life_of
 from app.nova.rules.marks import DEADLINE, EPOCH, EVICT_AT, EVICTING, PROBABILITY
 from app.nova.rules.nodes import NodeFacts, NodeStep, NodeStepKind, lost_nodes, plan_nodes
-from app.nova.rules.reconciling import Ending, Limits, Moments, Unpromised, decide, presence_of
-from app.nova.rules.seen import Known, Presence, Server, StepKind, Verdict
+from app.nova.rules.reconciling import NovaChoices, ServerEnding, UnpromisedFate, ViewTimes, decide, presence_of
+from app.nova.rules.seen import KnownLife, Presence, Server, ServerVerdict, StepKind
 from app.nova.rules.sizes import capacity_of, demand_of, is_spot, name_of_size, plain_name
 
 UUID = "3f0a6c54-f8f9-4b0e-9f6f-3a0d4a0f2c11"
@@ -23,7 +23,7 @@ SMALL = Resources(1, 512, 1)
 NODES = frozenset({"fake1", "fake2"})
 UP = START + timedelta(seconds=3)
 ACTIVE = Server(UUID, "ACTIVE", None, "fake1", "small", SMALL, True, START, UP, UP)
-RUNNING = Known(Life(UUID, 1), "running", True, "fake1", SMALL, START, START + timedelta(hours=1), 0.05, 7)
+RUNNING = KnownLife(Life(UUID, 1), "running", True, "fake1", SMALL, START, START + timedelta(hours=1), 0.05, 7)
 MARKED = {DEADLINE: "2026-11-23T13:00:00Z", PROBABILITY: "0.05", EPOCH: "7"}
 QUIET = replace(ACTIVE, metadata=MARKED)
 STATES: dict[str, dict[str, Any]] = {
@@ -46,19 +46,23 @@ HOLDS = ("ACTIVE", "SHUTOFF", "PAUSED", "SHELVED", "ERROR with a host")
 GONE = ("ERROR", "DELETED", "SOFT_DELETED", "SHELVED_OFFLOADED")
 
 
-def kinds(server: Server | None, known: Known | None, limits: Limits | None = None, now: datetime = NOW) -> list[str]:
-    return [str(step.kind) for step in verdict(server, known, limits, now).steps]
+def kinds(
+    server: Server | None, known: KnownLife | None, choices: NovaChoices | None = None, now: datetime = NOW
+) -> list[str]:
+    return [str(step.kind) for step in verdict(server, known, choices, now).steps]
 
 
-def verdict(server: Server | None, known: Known | None, limits: Limits | None = None, now: datetime = NOW) -> Verdict:
-    return decide(server, known, NODES, limits or Limits(), Moments(now, now))
+def verdict(
+    server: Server | None, known: KnownLife | None, choices: NovaChoices | None = None, now: datetime = NOW
+) -> ServerVerdict:
+    return decide(server, known, NODES, choices or NovaChoices(), ViewTimes(now, now))
 
 
 def seen(state: str, **changed: Any) -> Server:
     return replace(QUIET, **{**STATES[state], **changed})
 
 
-def ended(status: str, **changed: Any) -> Known:
+def ended(status: str, **changed: Any) -> KnownLife:
     return replace(RUNNING, status=status, **changed)
 
 
@@ -70,7 +74,7 @@ def test_what_runs_and_is_known_to_run_is_left_alone(state: str, market: bool) -
 
 @pytest.mark.parametrize("state", ["BUILD", "unshelving", "RESIZE", "MIGRATING"])
 @pytest.mark.parametrize("known", [RUNNING, ended("stopped"), ended("rejected"), None], ids=str)
-def test_what_is_on_its_way_is_waited_for(state: str, known: Known | None) -> None:
+def test_what_is_on_its_way_is_waited_for(state: str, known: KnownLife | None) -> None:
     assert kinds(seen(state, updated_at=NOW), known) == []
 
 
@@ -93,9 +97,9 @@ def test_a_later_life_that_came_to_nothing_is_aborted() -> None:
 
 
 def test_a_view_from_before_the_start_ends_nothing() -> None:
-    early = decide(seen("DELETED"), RUNNING, NODES, Limits(), Moments(NOW, START + timedelta(seconds=2)))
-    assert early == Verdict(again_s=3.0)
-    assert verdict(None, RUNNING, now=START + timedelta(seconds=10)) == Verdict(again_s=20.0)
+    early = decide(seen("DELETED"), RUNNING, NODES, NovaChoices(), ViewTimes(NOW, START + timedelta(seconds=2)))
+    assert early == ServerVerdict(again_s=3.0)
+    assert verdict(None, RUNNING, now=START + timedelta(seconds=10)) == ServerVerdict(again_s=20.0)
     assert kinds(None, RUNNING) == ["stop"]
 
 
@@ -108,9 +112,9 @@ def test_an_eviction_is_confirmed_when_its_server_is_gone(state: str) -> None:
 
 @pytest.mark.parametrize("state", [*GONE, "failed to build"])
 @pytest.mark.parametrize("known", [ended("stopped"), ended("rejected"), None], ids=str)
-def test_what_is_gone_on_both_sides_is_forgotten(state: str, known: Known | None) -> None:
-    assert verdict(seen(state), known) == Verdict()
-    assert verdict(None, known) == Verdict()
+def test_what_is_gone_on_both_sides_is_forgotten(state: str, known: KnownLife | None) -> None:
+    assert verdict(seen(state), known) == ServerVerdict()
+    assert verdict(None, known) == ServerVerdict()
 
 
 @pytest.mark.parametrize("state", [*HOLDS, "BUILD", "RESIZE", "MIGRATING", "unshelving"])
@@ -125,9 +129,9 @@ def test_under_a_grace_period_notice_is_given_and_the_deadline_ends_it() -> None
     assert found.steps[0].marks == {EVICT_AT: "2026-11-23T12:10:40Z"}
     assert found.again_s == 40
     told = replace(QUIET, metadata={EVICT_AT: "2026-11-23T12:10:40Z"}, tags=frozenset({EVICTING}))
-    assert verdict(told, ended("evicted", leaves_by=leaves_by)) == Verdict(again_s=40)
+    assert verdict(told, ended("evicted", leaves_by=leaves_by)) == ServerVerdict(again_s=40)
     assert kinds(told, ended("evicted", leaves_by=leaves_by), now=leaves_by) == ["delete"]
-    assert verdict(seen("BUILD"), ended("evicted", leaves_by=leaves_by)) == Verdict(again_s=40)
+    assert verdict(seen("BUILD"), ended("evicted", leaves_by=leaves_by)) == ServerVerdict(again_s=40)
 
 
 @pytest.mark.parametrize(
@@ -142,23 +146,23 @@ def test_under_a_grace_period_notice_is_given_and_the_deadline_ends_it() -> None
     ],
 )
 def test_shelving_keeps_what_can_be_kept(state: str, task: str | None, steps: list[str]) -> None:
-    assert kinds(seen(state, task=task), ended("evicted"), Limits(ending=Ending.SHELVE)) == steps
+    assert kinds(seen(state, task=task), ended("evicted"), NovaChoices(ending=ServerEnding.SHELVE)) == steps
 
 
 def test_a_deletion_that_takes_too_long_is_forced() -> None:
     deleting = replace(QUIET, task="deleting", updated_at=NOW - timedelta(seconds=20))
-    assert verdict(deleting, ended("evicted")) == Verdict(again_s=40)
+    assert verdict(deleting, ended("evicted")) == ServerVerdict(again_s=40)
     assert kinds(replace(deleting, updated_at=NOW - timedelta(seconds=60)), ended("evicted")) == ["force"]
-    assert kinds(QUIET, ended("evicted"), Limits(ending=Ending.FORCE)) == ["force"]
+    assert kinds(QUIET, ended("evicted"), NovaChoices(ending=ServerEnding.FORCE)) == ["force"]
 
 
 @pytest.mark.parametrize("state", HOLDS)
 @pytest.mark.parametrize("known", [ended("stopped"), ended("rejected"), None], ids=str)
-def test_an_unpromised_spot_server_ends(state: str, known: Known | None) -> None:
+def test_an_unpromised_spot_server_ends(state: str, known: KnownLife | None) -> None:
     server = seen(state)
     assert kinds(server, known) == ["delete"]
-    assert kinds(server, known, Limits(unpromised=Unpromised.KEEP)) == []
-    assert verdict(server, known, now=START + timedelta(seconds=23)) == Verdict(again_s=40)
+    assert kinds(server, known, NovaChoices(unpromised=UnpromisedFate.KEEP)) == []
+    assert verdict(server, known, now=START + timedelta(seconds=23)) == ServerVerdict(again_s=40)
     assert kinds(replace(server, node="elsewhere"), known) == []
     assert kinds(replace(server, task="deleting"), known) == []
 
@@ -189,7 +193,7 @@ def test_moves_and_sizes_are_followed() -> None:
 def test_a_server_without_a_node_for_very_long_comes_to_nothing() -> None:
     late = START + timedelta(seconds=1803)
     assert kinds(seen("BUILD"), RUNNING, now=late) == ["abort"]
-    assert verdict(seen("BUILD"), RUNNING, now=late - timedelta(seconds=10)) == Verdict(again_s=10)
+    assert verdict(seen("BUILD"), RUNNING, now=late - timedelta(seconds=10)) == ServerVerdict(again_s=10)
     assert kinds(seen("BUILD", node="fake1"), RUNNING, now=late) == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from app.nova.rules.seen import Known, Server, Step, StepKind
+from app.nova.rules.seen import KnownLife, Server, ServerStep, StepKind
 
 DEADLINE = "tenure:deadline"
 PROBABILITY = "tenure:probability"
@@ -15,25 +15,25 @@ _MAY_BE_MARKED = frozenset({"ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED"})
 """In other states Nova refuses to change a server's metadata."""
 
 
-def marks_of_promise(server: Server, known: Known) -> list[Step]:
+def marks_of_promise(server: Server, known: KnownLife) -> list[ServerStep]:
     """Return the steps after which a running spot server tells its promise, and no notice of an earlier life."""
     if server.status not in _MAY_BE_MARKED:
         return []
     steps = _missing(server, _promise(known), "its promise is to be seen")
     if EVICT_AT in server.metadata:
-        steps.append(Step(StepKind.UNMARK, "it is not evicted any more", marks={EVICT_AT: ""}))
+        steps.append(ServerStep(StepKind.UNMARK, "it is not evicted any more", marks={EVICT_AT: ""}))
     if EVICTING in server.tags:
-        steps.append(Step(StepKind.UNTAG, "it is not evicted any more"))
+        steps.append(ServerStep(StepKind.UNTAG, "it is not evicted any more"))
     return steps
 
 
-def marks_of_notice(server: Server, leaves_by: datetime) -> list[Step]:
+def marks_of_notice(server: Server, leaves_by: datetime) -> list[ServerStep]:
     """Return the steps after which a server that is to be evicted tells until when it may go on."""
     if server.status not in _MAY_BE_MARKED:
         return []
     steps = _missing(server, {EVICT_AT: moment_text(leaves_by)}, "it is to be evicted")
     if EVICTING not in server.tags:
-        steps.append(Step(StepKind.TAG, "it is to be evicted"))
+        steps.append(ServerStep(StepKind.TAG, "it is to be evicted"))
     return steps
 
 
@@ -42,7 +42,7 @@ def moment_text(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _promise(known: Known) -> dict[str, str]:
+def _promise(known: KnownLife) -> dict[str, str]:
     told = {
         DEADLINE: None if known.deadline is None else moment_text(known.deadline),
         PROBABILITY: None if known.probability is None else f"{known.probability:g}",
@@ -51,6 +51,6 @@ def _promise(known: Known) -> dict[str, str]:
     return {name: text for name, text in told.items() if text is not None}
 
 
-def _missing(server: Server, wanted: dict[str, str], why: str) -> list[Step]:
+def _missing(server: Server, wanted: dict[str, str], why: str) -> list[ServerStep]:
     lacks = {name: text for name, text in wanted.items() if server.metadata.get(name) != text}
-    return [Step(StepKind.MARK, why, marks=lacks)] if lacks else []
+    return [ServerStep(StepKind.MARK, why, marks=lacks)] if lacks else []

@@ -12,7 +12,7 @@ from app.nova.rules.lives import Life
 
 
 class Presence(StrEnum):
-    """Where a server stands: on a node, on its way to one or between two, or nowhere."""
+    """The place of a server: on a node, on its way to one or between two, or nowhere."""
 
     HOLDS = "holds"
     MOVES = "moves"
@@ -41,7 +41,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownLife:
     """The newest life of a server as Tenure knows it. `status` is Tenure's word; `demand` that of its flavor.
 
     `leaves_by` is the deadline of an eviction that nobody has confirmed; `deadline` the end of its promise.
@@ -84,7 +84,7 @@ class StepKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ServerStep:
     """Something to be done, safe to be done twice. `why` is for people; `marks` are metadata to set or to remove."""
 
     kind: StepKind
@@ -94,8 +94,8 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ServerVerdict:
     """The steps about one server in their order, and in how many seconds to look at it again; None: when it changes."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ServerStep, ...] = ()
     again_s: float | None = None
