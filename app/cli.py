@@ -44,6 +44,7 @@ WORDS = {
     "venues": ("venue",),
     "federation": ("federation",),
     "clusters": ("cluster",),
+    "nova": ("nova",),
 }
 """The modules of commands, in the order of the help, and the first words of their commands."""
 

@@ -116,9 +116,11 @@ GIVEN_TO_ALL = {"app.engine.cloud", "app.forecast.table", "app.forecast.survival
 OTHERS_MAY: dict[str, set[str]] = {
     "workbench": KERNEL | {"rules", "importing"},
     "managing": {"domain", "rules"},
+    "nova": {"domain", "platform.telemetry"},
     "commands": KERNEL - {"admission", "forecast", "judging"}
     | {
         "managing",
+        "nova",
         "rules",
         "workbench",
         "processes",
@@ -129,7 +131,7 @@ OTHERS_MAY: dict[str, set[str]] = {
         "platform.pauses",
         "platform.telemetry",
     },
-    "cli": {"domain", "commands", "managing", "workbench", "importing", "platform.database"},
+    "cli": {"domain", "commands", "managing", "nova", "workbench", "importing", "platform.database"},
 }
 """The rest, with the rooms, capabilities or floors that they may use. `processes` is composition and may use all."""
 
@@ -156,6 +158,10 @@ KEPT_TO = {
     "boto3": {"outbound"},
     "botocore": {"outbound"},
     "pyarrow": {"workbench"},
+    "openstack": {"nova"},
+    "keystoneauth1": {"nova"},
+    "oslo_messaging": {"nova"},
+    "oslo_config": {"nova"},
     "httpx2": {"outbound"},
     "h11": {"outbound"},
     "cloudevents": {"outbound"},
@@ -166,13 +172,13 @@ KEPT_TO = {
     "numba": {"engine"},
     "scipy": {"rules", "workbench"},
     "msgspec": {"database", "http", "wire", "store", "telemetry"},
-    "tenure_client": {"http", "wire", "pages", "cli", "commands", "managing", "processes", "workbench"},
+    "tenure_client": {"http", "wire", "pages", "cli", "commands", "managing", "nova", "processes", "workbench"},
     "structlog": {"telemetry"},
     "opentelemetry": {"telemetry"},
     "sqlite3": {"store"},
     "matplotlib": {"workbench"},
     "jinja2": {"pages"},
-    "prometheus_client": {"telemetry", "metrics"},
+    "prometheus_client": {"telemetry", "metrics", "nova"},
 }
 """Libraries that only these rooms, parts of the platform or floors name."""
 
@@ -318,7 +324,7 @@ def test_pure_rooms_have_no_clock_and_no_input_or_output() -> None:
 def test_nothing_that_serves_reads_the_machines_clock() -> None:
     """The time is the database's; commands may read the machine's, and what a library has set by it is compared."""
     library_clocks = {"app/processes/regular.py"}
-    elsewhere = {"commands", "managing", "workbench", "cli"}
+    elsewhere = {"commands", "managing", "nova", "workbench", "cli"}
     serves = [path for path in APP if room(path) not in elsewhere and place(path) not in library_clocks]
     wrong = [
         f"{place(path)}:{call.lineno} {called(call)}()"
@@ -479,6 +485,7 @@ def spot(path: Path) -> str:
 def pure_files() -> list[Path]:
     """All of the pure rooms but the compiler's door, which reads the kernels' own sources when it is imported."""
     rules = [path for path in APP if room(path) in PURE_RULES and spot(path) == "rules"]
+    rules += [path for path in APP if path.is_relative_to(ROOT / "app/nova/rules")]
     return rules + [path for path in APP if room(path) in PURE and place(path) != "app/engine/compiled.py"]
 
 

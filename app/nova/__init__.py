@@ -1,0 +1,1 @@
+"""A real OpenStack cloud whose Nova sells spare capacity with Tenure, by public interfaces; only commands use it."""
