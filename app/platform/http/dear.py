@@ -28,10 +28,12 @@ GREAT_BODIES = {"run_batch", "report_cluster_events"}
 _GREAT = 1 << 14
 _READS_AT_ONCE = 2
 _BODIES_AT_ONCE = 8
-MESSAGES_AT_ONCE = 4
-"""So many messages of one peer stand in the line of a cloud, whatever number it sends: the others before their bodies
-are read. So another peer's message has few before it.
+MESSAGES_AT_ONCE = 16
+"""So many messages of one peer stand in the line of a cloud, as many as an origin sends side by side.
+
+Others wait before their bodies are read. So another peer's message has few before it.
 """
+_MOST_MESSAGES = 1000
 MOST_WAITING = 64
 """So many wait for those before them; more are refused."""
 _AGAIN_S = 1
@@ -52,10 +54,10 @@ class DearQueues:
         self._queues: dict[Key, _DearQueue] = {}
 
     @asynccontextmanager
-    async def place(self, key: Key, at_once: int) -> AsyncIterator[None]:
-        """Give one of `at_once` places as soon as it is free, or raise RateExceeded if too many requests wait."""
+    async def place(self, key: Key, at_once: int, most: int = MOST_WAITING) -> AsyncIterator[None]:
+        """Give one of `at_once` places as soon as it is free, or raise RateExceeded if `most` requests wait."""
         line = self._queues.setdefault(key, _DearQueue(asyncio.Semaphore(at_once)))
-        if line.count >= at_once + MOST_WAITING:
+        if line.count >= at_once + most:
             raise RateExceeded("too many dear requests of the token wait for this cloud", _AGAIN_S)
         line.count += 1
         try:
@@ -89,7 +91,8 @@ async def body_in_turn(request: Request) -> AsyncIterator[None]:
 async def message_in_turn(request: Request) -> AsyncIterator[None]:
     """Wait for a place of the peer's messages in the line of the cloud, over all of its tokens."""
     peer = request.scope["state"]["caller"].name.partition(".")[0]
-    async with request.app.state.dear.place((peer, request.path_params["cloud"], False), MESSAGES_AT_ONCE):
+    key = peer, request.path_params["cloud"], False
+    async with request.app.state.dear.place(key, MESSAGES_AT_ONCE, _MOST_MESSAGES):
         yield
 
 
