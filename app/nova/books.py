@@ -19,7 +19,7 @@ from tenure_client.values import Resources as Asked
 _REMEMBERED_LIVES = 100_000
 
 
-class Books:
+class TenureSide:
     """A cloud of Tenure, by its HTTP interface. Threads may share it. `client` must give up at once."""
 
     def __init__(self, client: TenureClient, follower: TenureClient, cloud: str) -> None:
@@ -87,6 +87,7 @@ class Books:
             status=one.status,
             is_spot=one.market == "spot",
             node=one.node,
+            flavor=one.flavor,
             demand=self._size(one.flavor),
             at=one.at,
             deadline=None if one.lifetime_s is None else one.at + timedelta(seconds=one.lifetime_s),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -50,7 +51,7 @@ class Provider(NamedTuple):
 class NovaCloud:
     """A cloud of OpenStack, by its interfaces. Threads may share it. `asked` is called once for each request."""
 
-    def __init__(self, region: str | None = None, asked: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, asked: Callable[[], None] = lambda: None) -> None:
         import openstack  # noqa: PLC0415 - slow to load
         from keystoneauth1.exceptions import ClientException  # noqa: PLC0415 - as above
         from openstack.exceptions import SDKException  # noqa: PLC0415 - as above
@@ -58,9 +59,7 @@ class NovaCloud:
         self._failures = (ClientException, SDKException)
         self._asked = asked
         try:
-            self._connection: Any = openstack.connect(
-                region_name=region, app_name="tenure-nova", api_timeout=_TIMEOUT_S, compute_api_version="2"
-            )
+            self._connection: Any = openstack.connect(app_name="tenure-nova", api_timeout=_TIMEOUT_S)
         except self._failures as error:
             raise InputError(
                 f"no cloud of OpenStack is named: set OS_CLOUD, or OS_AUTH_URL and so on: {error}"
@@ -133,8 +132,8 @@ class NovaCloud:
 
     def unmark(self, server: str, names: Mapping[str, str]) -> None:
         """Remove metadata of a server."""
-        for name in names:
-            self._end(server, lambda path, name=name: self._do("delete", f"{path}/metadata/{quote(name)}"))
+        for place in [f"metadata/{quote(name)}" for name in names]:
+            self._end(server, partial(self._remove, place))
 
     def tag(self, server: str, tag: str) -> None:
         """Give a server a tag."""
@@ -142,7 +141,10 @@ class NovaCloud:
 
     def untag(self, server: str, tag: str) -> None:
         """Take a tag from a server."""
-        self._end(server, lambda path: self._do("delete", f"{path}/tags/{quote(tag)}"))
+        self._end(server, partial(self._remove, f"tags/{quote(tag)}"))
+
+    def _remove(self, place: str, path: str) -> None:
+        self._do("delete", f"{path}/{place}")
 
     def _end(self, server: str, do: Callable[[str], None]) -> None:
         """Do something to a server. One that is not there any more needs nothing."""
@@ -190,11 +192,11 @@ class NovaCloud:
             raise OpenStackRefused(response.status_code, f"{method.upper()} {path}: {_reason(response)}")
         return response
 
-    def _told(self, doing: str) -> _Telling:
-        return _Telling(doing, self._failures)
+    def _told(self, doing: str) -> _Translating:
+        return _Translating(doing, self._failures)
 
 
-class _Telling:
+class _Translating:
     """Turns the errors of libraries, and of answers in another form, into OpenStackFailed."""
 
     def __init__(self, doing: str, failures: tuple[type[Exception], ...]) -> None:

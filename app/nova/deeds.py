@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from app.nova.books import Books
+from app.nova.books import TenureSide
 from app.nova.cloud import NovaCloud
 from app.nova.rules.lives import Life
 from app.nova.rules.marks import EVICTING
@@ -18,7 +18,7 @@ _QUIET = frozenset({StepKind.MARK, StepKind.UNMARK, StepKind.TAG, StepKind.UNTAG
 class Deeds:
     """Does what a step says, on the side that it belongs to."""
 
-    def __init__(self, nova: NovaCloud, books: Books) -> None:
+    def __init__(self, nova: NovaCloud, books: TenureSide) -> None:
         self._nova, self._books = nova, books
 
     def do(self, step: ServerStep, server_id: str, server: Server | None) -> None:

@@ -13,23 +13,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Event, Lock, Thread
 
 from app.nova.agenda import Agenda
-from app.nova.books import Books
+from app.nova.books import TenureSide
 from app.nova.cloud import NovaCloud, OpenStackFailed, OpenStackRefused
 from app.nova.deeds import Deeds
 from app.nova.figures import NovaFigures
 from app.nova.mirror import Mirror
 from app.nova.rules.lives import life_of
-from app.nova.rules.reconciling import NovaChoices, ViewTimes, decide
-from app.nova.rules.seen import KnownLife, Server
+from app.nova.rules.reconciling import NovaChoices, ViewTimes, decide, presence_of
+from app.nova.rules.seen import KnownLife, Presence, Server
 from app.nova.syncing import Syncing
 from tenure_client import ClientError, Conflict, ServiceRefused
+from tenure_client.forms.events import EventAnswer
 
 logger = logging.getLogger(__name__)
 _WORKERS = 8
@@ -37,7 +38,7 @@ _LEAST_POLL_S = 0.5
 _WAIT_S = 0.5
 _MOST_NOTIFIED = 100_000
 _LONGEST_PAUSE_S = 30.0
-_REFUSED_AGAIN_S = 15.0
+_FOLLOW_AGAIN_S = 1.0
 _STOP_S = 10.0
 _FOLLOWED = frozenset({"instance_evicted", "eviction_scheduled", "instance_extended", "instance_stopped"})
 _TROUBLES = (OpenStackFailed, ClientError)
@@ -52,13 +53,13 @@ class Rhythm:
     nodes_s: float = 30.0
 
 
-class Keeper:
+class NovaKeeper:
     """Keeps one cloud. `heard` may be called by any thread."""
 
     def __init__(
         self,
         nova: NovaCloud,
-        books: Books,
+        books: TenureSide,
         syncing: Syncing,
         choices: NovaChoices,
         rhythm: Rhythm,
@@ -68,24 +69,27 @@ class Keeper:
         self._choices, self._rhythm, self._figures = choices, rhythm, figures
         self._deeds, self._agenda, self._mirror = Deeds(nova, books), Agenda(), Mirror()
         self._woken, self._over, self._noting = Event(), Event(), Lock()
+        self._wants_all, self._wants_nodes = Event(), Event()
         self._notified: set[str] = set()
         self._failures: dict[str, int] = {}
         self._trouble: dict[str, str] = {}
-        self._full_at_s = self._poll_at_s = self._nodes_at_s = 0.0
+        self._all_at_s = self._poll_at_s = self._nodes_at_s = 0.0
 
-    def run(self, is_over: Callable[[], bool]) -> None:
-        """Keep the cloud until `is_over`. Steps that have begun are ended."""
+    def run(self, over: Event) -> None:
+        """Keep the cloud until it is over. Steps that have begun are ended."""
+        self._over = over
         threads = [Thread(target=self._work, name=f"look-{number}", daemon=True) for number in range(_WORKERS)]
         threads.append(Thread(target=self._follow, name="follow", daemon=True))
         for thread in threads:
             thread.start()
         pause_s = 0.0
-        while not is_over():
+        while not over.is_set():
+            began_s = time.monotonic()
             pause_s = 0.0 if self._round() else min(max(2 * pause_s, 1.0), self._rhythm.poll_s)
             self._tell_figures()
-            self._woken.wait(max(pause_s, _LEAST_POLL_S))
+            self._over.wait(max(began_s + max(pause_s, _LEAST_POLL_S) - time.monotonic(), 0.0))
+            self._woken.wait(_WAIT_S)
             self._woken.clear()
-        self._over.set()
         give_up_s = time.monotonic() + _STOP_S
         for thread in threads[:_WORKERS]:
             thread.join(max(give_up_s - time.monotonic(), 0.0))
@@ -95,33 +99,40 @@ class Keeper:
         self._figures.notifications.inc()
         with self._noting:
             if server is None:
-                self._nodes_at_s = 0.0
+                self._wants_nodes.set()
             elif len(self._notified) < _MOST_NOTIFIED:
                 self._notified.add(server)
             else:
-                self._full_at_s = 0.0
+                self._wants_all.set()
         self._woken.set()
 
     # The rounds of the first thread.
 
     def _round(self) -> bool:
         """Do what is due; return False if a side did not answer."""
-        now_s = time.monotonic()
-        with self._watched("nova") as watch:
-            if now_s >= self._nodes_at_s:
-                self._nodes_at_s = now_s + self._rhythm.nodes_s
-                self._syncing.nodes()
-                self._syncing.flavors()
-            if now_s >= self._full_at_s:
+        try:
+            now_s = time.monotonic()
+            if now_s >= self._nodes_at_s or self._wants_nodes.is_set():
+                self._sync()
+            if now_s >= self._all_at_s or self._wants_all.is_set():
                 self._compare()
-                self._full_at_s = now_s + self._rhythm.full_s
-                self._poll_at_s = now_s + self._rhythm.poll_s
             elif self._notified or now_s >= self._poll_at_s:
                 self._poll()
-                self._poll_at_s = now_s + self._rhythm.poll_s
-        if not watch.is_well:
-            self._nodes_at_s = min(self._nodes_at_s, now_s)
-        return watch.is_well
+        except OpenStackFailed as error:
+            self._ill("nova", error)
+            return False
+        except ClientError as error:
+            self._ill("tenure", error)
+            return False
+        self._well("nova")
+        return True
+
+    def _sync(self) -> None:
+        """Bring nodes and flavors up to Nova's."""
+        self._wants_nodes.clear()
+        self._syncing.nodes()
+        self._syncing.flavors()
+        self._nodes_at_s = time.monotonic() + self._rhythm.nodes_s
 
     def _poll(self) -> None:
         """Look at what has changed in Nova since the last time."""
@@ -131,27 +142,38 @@ class Keeper:
         changed = self._mirror.take(self._nova.changed_since(self._mirror.since()), asked_at)
         for server in changed | {one for one in notified if self._mirror.get(one)[0] is None}:
             self._agenda.add(server)
+        self._poll_at_s = time.monotonic() + self._rhythm.poll_s
 
     def _compare(self) -> None:
         """Compare everything; what does not agree is looked at. The list of Nova is read first, so it is older."""
-        began_s, asked_at = time.monotonic(), datetime.now(UTC)
+        self._wants_all.clear()
         with self._noting:
             self._notified = set()
+        began_s, asked_at = time.monotonic(), datetime.now(UTC)
         lost = self._mirror.replace(self._nova.servers(), asked_at)
         running, leaving = self._books.running(), self._books.leaving()
-        suspects = {server.id for server in self._mirror.all() if self._is_suspect(server, running.get(server.id))}
-        suspects |= {one for one in (*running, *lost) if self._mirror.get(one)[0] is None}
+        self._well("tenure")
+        suspects = {one for one in (*running, *lost) if self._mirror.get(one)[0] is None}
         suspects |= {life.server for one in leaving if (life := life_of(one)) is not None}
+        suspects |= {server.id for server in self._mirror.all() if self._is_suspect(server, running.get(server.id))}
         for server in suspects:
             self._agenda.add(server)
         self._figures.disagreements.set(len(suspects))
         self._figures.diff_s.set(time.monotonic() - began_s)
         self._figures.diff_at.set(asked_at.timestamp())
+        self._all_at_s = time.monotonic() + self._rhythm.full_s
+        self._poll_at_s = time.monotonic() + self._rhythm.poll_s
 
     def _is_suspect(self, server: Server, known: KnownLife | None) -> bool:
-        now = datetime.now(UTC)
-        verdict = decide(server, known, self._books.nodes, self._choices, ViewTimes(now, now))
-        return bool(verdict.steps) or verdict.again_s is not None
+        """Tell whether a server must be looked at. `known` is its running life; of others nothing is known here."""
+        if known is None:
+            presence = presence_of(server)
+            return presence is Presence.BUILDS or (presence is not Presence.GONE and server.node in self._books.nodes)
+        times = ViewTimes(datetime.now(UTC), self._mirror.fresh_at)
+        verdict = decide(server, known, self._books.nodes, self._choices, times)
+        if verdict.again_s is not None:
+            self._agenda.add(server.id, verdict.again_s)
+        return bool(verdict.steps)
 
     # Looks.
 
@@ -167,7 +189,7 @@ class Keeper:
                     self._agenda.add(server, again_s)
 
     def _tried(self, server: str) -> float | None:
-        """Look at a server; return in how many seconds to look again. One that makes trouble is left alone ever longer."""
+        """Look at a server; return in how many seconds to look again: ever later if that makes trouble."""
         try:
             again_s = self._look(server)
         except _TROUBLES as error:
@@ -215,50 +237,45 @@ class Keeper:
         """Follow the log from its end; what came before it is found by a comparison."""
         seq: int | None = None
         while not self._over.is_set():
-            with self._watched("tenure"):
-                try:
-                    if seq is None:
-                        seq = self._books.seq()
-                        self._full_at_s = 0.0
-                        self._woken.set()
-                    self._well("tenure")
-                    for event in self._books.follow(seq):
-                        seq = event.seq
-                        life = life_of(str(event.fields.get("id"))) if event.kind in _FOLLOWED else None
-                        if life is not None:
-                            self._agenda.add(life.server)
-                except Conflict:  # the log was put back
-                    seq = None
-                    raise
-            self._over.wait(1.0)
+            try:
+                end = self._books.seq()
+                self._well("tenure")
+                if seq is None:
+                    seq = end
+                    self._want_all()
+                for event in self._books.follow(seq):
+                    seq = event.seq
+                    self._heard_of(event)
+            except Conflict:  # the log was put back
+                seq = None
+            except ClientError as error:
+                self._ill("tenure", error)
+            self._over.wait(_FOLLOW_AGAIN_S)
+
+    def _heard_of(self, event: EventAnswer) -> None:
+        life = life_of(str(event.fields.get("id"))) if event.kind in _FOLLOWED else None
+        if life is not None:
+            self._agenda.add(life.server)
 
     # How both sides stand.
 
-    @contextmanager
-    def _watched(self, side: str) -> Iterator[_Watch]:
-        """Bear a side that does not answer, and tell of it once when it begins and once when it ends."""
-        watch = _Watch()
-        try:
-            yield watch
-        except _TROUBLES as error:
-            watch.is_well = False
-            where = "tenure" if isinstance(error, ClientError) else side
-            self._ill(where, str(error))
-        else:
-            self._well(side)
-
-    def _ill(self, side: str, error: str) -> None:
+    def _ill(self, side: str, error: Exception) -> None:
+        """Tell once that a side does not answer."""
         if side not in self._trouble:
             logger.warning("%s does not answer: %s", side, error)
-        self._trouble[side] = error
+        self._trouble[side] = str(error)
         self._figures.answers.labels(side).set(0)
 
     def _well(self, side: str) -> None:
+        """Tell once that a side answers again; then everything is compared."""
         if self._trouble.pop(side, None) is not None:
             logger.info("%s answers again", side)
-            self._full_at_s = 0.0
-            self._woken.set()
+            self._want_all()
         self._figures.answers.labels(side).set(1)
+
+    def _want_all(self) -> None:
+        self._wants_all.set()
+        self._woken.set()
 
     def _tell_figures(self) -> None:
         waiting, late_s = self._agenda.waiting()
@@ -266,10 +283,3 @@ class Keeper:
         self._figures.late_s.set(late_s)
         self._figures.servers.set(len(self._mirror))
         self._figures.fresh_at.set(self._mirror.fresh_at.timestamp())
-
-
-@dataclass
-class _Watch:
-    """Whether what was watched went well."""
-
-    is_well: bool = True

@@ -6,6 +6,7 @@ They come in no order and may be lost, so nothing is taken from them but the ser
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,19 +21,22 @@ _OF_NODES = "service."
 class Listening:
     """Reads the notifications of one broker; `heard` gets a server's id, or None for news of nodes.
 
-    `pool` names a queue of our own beside that of the topic. A broker that is away is asked again without end.
+    `pool` names a queue of our own beside that of the topic, `config_file` a file of options as Nova's own, for those
+    of the broker's library. A broker that is away is asked again without end.
     """
 
     def __init__(
         self,
         url: str,
         topic: str,
-        pool: str | None,
         heard: Callable[[str | None], None],
+        *,
+        pool: str | None = None,
         config_file: str | None = None,
     ) -> None:
-        import oslo_messaging  # noqa: PLC0415 - slow to load
-        from oslo_config import cfg  # noqa: PLC0415 - as above
+        with warnings.catch_warnings(action="ignore"):  # one of its parts, which is not used here, warns of its own end
+            import oslo_messaging  # noqa: PLC0415 - slow to load
+            from oslo_config import cfg  # noqa: PLC0415 - as above
 
         self._heard = heard
         options = cfg.ConfigOpts()

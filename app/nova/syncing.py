@@ -7,7 +7,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from app.domain.values import Resources
-from app.nova.books import Books
+from app.nova.books import TenureSide
 from app.nova.cloud import NovaCloud, Provider
 from app.nova.rules.nodes import NodeFacts, NodeStep, NodeStepKind, lost_nodes, plan_nodes
 from app.nova.rules.sizes import demand_of, plain_name
@@ -29,7 +29,7 @@ class _ReadCapacity(NamedTuple):
 class Syncing:
     """Compares nodes and flavors. A node is removed if it is missing twice: an answer that lacks one may be wrong."""
 
-    def __init__(self, nova: NovaCloud, books: Books, trait: str) -> None:
+    def __init__(self, nova: NovaCloud, books: TenureSide, trait: str) -> None:
         self._nova, self._books, self._trait = nova, books, trait
         self._capacities: dict[str, _ReadCapacity] = {}
         self._lost: frozenset[str] = frozenset()
