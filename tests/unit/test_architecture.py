@@ -485,6 +485,7 @@ def spot(path: Path) -> str:
 def pure_files() -> list[Path]:
     """All of the pure rooms but the compiler's door, which reads the kernels' own sources when it is imported."""
     rules = [path for path in APP if room(path) in PURE_RULES and spot(path) == "rules"]
+    rules += [path for path in APP if path.is_relative_to(ROOT / "app/nova/rules")]
     return rules + [path for path in APP if room(path) in PURE and place(path) != "app/engine/compiled.py"]
 
 

@@ -1,0 +1,56 @@
+"""Words that the daemon writes to a spot server, for its user and for what runs in it: metadata and a tag."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from app.nova.rules.seen import KnownLife, Server, ServerStep, StepKind
+
+DEADLINE = "tenure:deadline"
+PROBABILITY = "tenure:probability"
+EPOCH = "tenure:epoch"
+EVICT_AT = "tenure:evict_at"
+EVICTING = "tenure-evicting"
+_MAY_BE_MARKED = frozenset({"ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED"})
+"""In other states Nova refuses to change a server's metadata."""
+
+
+def marks_of_promise(server: Server, known: KnownLife) -> list[ServerStep]:
+    """Return the steps after which a running spot server tells its promise, and no notice of an earlier life."""
+    if server.status not in _MAY_BE_MARKED:
+        return []
+    steps = _missing(server, _promise(known), "its promise is to be seen")
+    if EVICT_AT in server.metadata:
+        steps.append(ServerStep(StepKind.UNMARK, "it is not evicted any more", marks={EVICT_AT: ""}))
+    if EVICTING in server.tags:
+        steps.append(ServerStep(StepKind.UNTAG, "it is not evicted any more"))
+    return steps
+
+
+def marks_of_notice(server: Server, leaves_by: datetime) -> list[ServerStep]:
+    """Return the steps after which a server that is to be evicted tells until when it may go on."""
+    if server.status not in _MAY_BE_MARKED:
+        return []
+    steps = _missing(server, {EVICT_AT: moment_text(leaves_by)}, "it is to be evicted")
+    if EVICTING not in server.tags:
+        steps.append(ServerStep(StepKind.TAG, "it is to be evicted"))
+    return steps
+
+
+def moment_text(at: datetime) -> str:
+    """Return a time as metadata have it: to the second, in UTC."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _promise(known: KnownLife) -> dict[str, str]:
+    told = {
+        DEADLINE: None if known.deadline is None else moment_text(known.deadline),
+        PROBABILITY: None if known.probability is None else f"{known.probability:g}",
+        EPOCH: None if known.epoch is None else str(known.epoch),
+    }
+    return {name: text for name, text in told.items() if text is not None}
+
+
+def _missing(server: Server, wanted: dict[str, str], why: str) -> list[ServerStep]:
+    lacks = {name: text for name, text in wanted.items() if server.metadata.get(name) != text}
+    return [ServerStep(StepKind.MARK, why, marks=lacks)] if lacks else []

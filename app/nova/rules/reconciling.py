@@ -1,0 +1,195 @@
+"""The table of the daemon: what to do about a server, by Nova's state of it and Tenure's state of its newest life.
+
+It is level-triggered: it knows what both say now and nothing of what was done before. Nova is right about what runs
+where, and Tenure's log about what was promised and decided. Every step may be taken twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from app.nova.rules.lives import Life
+from app.nova.rules.marks import marks_of_notice, marks_of_promise
+from app.nova.rules.seen import KnownLife, Presence, Server, ServerStep, ServerVerdict, StepKind
+
+SURELY_AFTER_S = 5.0
+"""A view of Nova tells nothing of a start that was decided later, and clocks differ."""
+ABSENT_AFTER_S = 30.0
+"""A server that Nova does not find may be on its way from its API to its cell for so long."""
+_AGAIN_S = 5.0
+_SHELVES_FROM = frozenset({"ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED"})
+_GONE = frozenset({"DELETED", "SOFT_DELETED"})
+_MOVES = frozenset({"RESIZE", "MIGRATING", "REVERT_RESIZE", "REBUILD"})
+_DELETING = frozenset({"deleting", "soft-deleting"})
+_SHELVING = "shelving"
+
+
+class ServerEnding(StrEnum):
+    """The way in which an evicted server is ended."""
+
+    DELETE = "delete"
+    SHELVE = "shelve"
+    FORCE = "force"
+
+
+class UnpromisedFate(StrEnum):
+    """The fate of a spot server that nothing was promised to, as one that an admin put on a host by force."""
+
+    DELETE = "delete"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class NovaChoices:
+    """The operator's choices. Times are in seconds."""
+
+    ending: ServerEnding = ServerEnding.DELETE
+    unpromised: UnpromisedFate = UnpromisedFate.DELETE
+    unpromised_after_s: float = 60.0
+    build_timeout_s: float = 1800.0
+    force_after_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ViewTimes:
+    """The present, and when the server was last surely as it was seen."""
+
+    now: datetime
+    seen_at: datetime
+
+
+def presence_of(server: Server) -> Presence:
+    """Return where a server stands, by Nova's state of it."""
+    if server.status in _GONE:
+        return Presence.GONE
+    if server.status == "SHELVED_OFFLOADED":
+        return Presence.GONE if server.task is None or server.task in _DELETING else Presence.BUILDS
+    if server.status == "ERROR":
+        return Presence.GONE if server.node is None else Presence.HOLDS
+    if server.status == "BUILD" or server.node is None:
+        return Presence.BUILDS
+    return Presence.MOVES if server.status in _MOVES else Presence.HOLDS
+
+
+def decide(
+    server: Server | None, known: KnownLife | None, nodes: AbstractSet[str], choices: NovaChoices, moments: ViewTimes
+) -> ServerVerdict:
+    """Return what to do about a server. `server` is None if Nova has none, `known` if Tenure never heard of it.
+
+    `nodes` are those of the cloud in Tenure.
+    """
+    presence = Presence.GONE if server is None else presence_of(server)
+    if server is None or presence is Presence.GONE:
+        return _gone(server, known, moments)
+    if known is not None and known.status == "evicted":
+        return _evicted(server, known, choices, moments.now)
+    if presence is Presence.BUILDS:
+        return _building(server, known, choices, moments)
+    if presence is Presence.MOVES:
+        return ServerVerdict()
+    if known is None or not known.runs:
+        return _unknown(server, known, nodes, choices, moments.now)
+    return _running(server, known, nodes)
+
+
+def _gone(server: Server | None, known: KnownLife | None, moments: ViewTimes) -> ServerVerdict:
+    if known is None:
+        return ServerVerdict()
+    if not known.runs:
+        confirms = known.status == "evicted" and known.leaves_by is not None
+        return ServerVerdict((ServerStep(StepKind.CONFIRM, "it is gone from Nova", known.life),) if confirms else ())
+    seen_s = (moments.seen_at - known.at).total_seconds()
+    enough_s = ABSENT_AFTER_S if server is None else SURELY_AFTER_S
+    if seen_s < enough_s:
+        return ServerVerdict(again_s=enough_s - seen_s)
+    if server is not None and _never_ran(server, known):
+        return ServerVerdict((ServerStep(StepKind.ABORT, "Nova accepted it and never ran it", known.life),))
+    why = "Nova has no such server" if server is None else f"it is {server.status} in Nova"
+    return ServerVerdict((ServerStep(StepKind.STOP, why, known.life),))
+
+
+def _never_ran(server: Server, known: KnownLife) -> bool:
+    """Return True if a server came to nothing in its present life. One that was observed ran."""
+    if known.is_observed:
+        return False
+    return server.launched_at is None or (known.life.number > 1 and server.launched_at < known.at)
+
+
+def _building(server: Server, known: KnownLife | None, choices: NovaChoices, moments: ViewTimes) -> ServerVerdict:
+    """Wait for what Nova builds. What stays without a node for very long comes to nothing."""
+    if known is None or not known.runs or server.node is not None:
+        return ServerVerdict()
+    left_s = choices.build_timeout_s - (moments.now - max(server.updated_at, known.at)).total_seconds()
+    if left_s > 0:
+        return ServerVerdict(again_s=left_s)
+    return ServerVerdict((ServerStep(StepKind.ABORT, "Nova has not built it in time", known.life),))
+
+
+def _evicted(server: Server, known: KnownLife, choices: NovaChoices, now: datetime) -> ServerVerdict:
+    """Give notice until the deadline of an eviction, and end the server then."""
+    left_s = 0.0 if known.leaves_by is None else (known.leaves_by - now).total_seconds()
+    if known.leaves_by is not None and left_s > 0:
+        return ServerVerdict(tuple(marks_of_notice(server, known.leaves_by)), again_s=left_s)
+    return _end(server, choices, now)
+
+
+def _end(server: Server, choices: NovaChoices, now: datetime) -> ServerVerdict:
+    why, since_s = "Tenure has evicted it", (now - server.updated_at).total_seconds()
+    if server.task in _DELETING:
+        if since_s < choices.force_after_s:
+            return ServerVerdict(again_s=choices.force_after_s - since_s)
+        return ServerVerdict((ServerStep(StepKind.FORCE, f"{why}, and Nova still deletes it"),), choices.force_after_s)
+    if choices.ending is ServerEnding.FORCE:
+        return ServerVerdict((ServerStep(StepKind.FORCE, why),), choices.force_after_s)
+    if choices.ending is ServerEnding.SHELVE:
+        if server.task is not None and server.task.startswith(_SHELVING):
+            return ServerVerdict(again_s=_AGAIN_S)
+        if server.status == "SHELVED":
+            return ServerVerdict((ServerStep(StepKind.OFFLOAD, why),), _AGAIN_S)
+        if server.status in _SHELVES_FROM:
+            return ServerVerdict((ServerStep(StepKind.SHELVE, why),), _AGAIN_S)
+    return ServerVerdict((ServerStep(StepKind.DELETE, why),), choices.force_after_s)
+
+
+def _unknown(
+    server: Server, known: KnownLife | None, nodes: AbstractSet[str], choices: NovaChoices, now: datetime
+) -> ServerVerdict:
+    """Take in an on-demand server that Tenure does not know to run; end a spot server that nothing was promised to."""
+    if server.node not in nodes:
+        return ServerVerdict()
+    if not server.is_spot:
+        if server.demand is None:
+            return ServerVerdict()
+        life = Life(server.id, 1) if known is None else known.life.next
+        return ServerVerdict((ServerStep(StepKind.OBSERVE, "it runs, and Tenure does not know", life),))
+    if choices.unpromised is UnpromisedFate.KEEP:
+        return ServerVerdict()
+    left_s = choices.unpromised_after_s - (now - (server.launched_at or server.created_at)).total_seconds()
+    if left_s > 0:
+        return ServerVerdict(again_s=left_s)
+    if server.task in _DELETING:
+        return ServerVerdict()
+    return ServerVerdict((ServerStep(StepKind.DELETE, "nothing is promised to this spot server"),))
+
+
+def _running(server: Server, known: KnownLife, nodes: AbstractSet[str]) -> ServerVerdict:
+    """Follow a running server to another node or size, and let a spot server tell its promise."""
+    is_resized = server.demand is not None and server.demand != known.demand
+    if server.is_spot != known.is_spot or (server.is_spot and is_resized):
+        return ServerVerdict(
+            (ServerStep(StepKind.STOP, "it has another flavor, which nothing was promised for", known.life),), 1.0
+        )
+    if server.node not in nodes:
+        left = ServerStep(StepKind.STOP, f"it runs on {server.node}, which is no node of the cloud", known.life)
+        return ServerVerdict() if server.is_spot else ServerVerdict((left,))
+    if server.is_spot:
+        moved = (
+            [ServerStep(StepKind.MOVE, f"it runs on {server.node}", known.life)] if server.node != known.node else []
+        )
+        return ServerVerdict((*moved, *marks_of_promise(server, known)))
+    if is_resized or server.node != known.node:
+        return ServerVerdict((ServerStep(StepKind.OBSERVE, f"it runs on {server.node}", known.life),))
+    return ServerVerdict()
