@@ -279,7 +279,12 @@ class NovaLab:
 
     def wait_for_computes(self, wanted: int) -> None:
         """Until so many hosts are known to the scheduler's cell and to Placement."""
-        until(lambda: self._known_hosts() >= wanted, UP_S, lambda: f"{self._known_hosts()} of {wanted} hosts", 0.5)
+        until(
+            lambda: self._all_run() and self._known_hosts() >= wanted,
+            UP_S,
+            lambda: f"{self._known_hosts()} of {wanted} hosts",
+            0.5,
+        )
 
     def make_cloud(self, computes: int) -> None:
         """Make Tenure's cloud with the nodes and flavors of Nova's, which admits what has room until it has a past."""
@@ -309,6 +314,9 @@ class NovaLab:
         assert self.processes.runs(name), f"{name} has ended:\n{self.processes.output(name)}"
         return False
 
+    def _all_run(self) -> bool:
+        return all(self.processes.runs(name) or self._must_run(name) for name in self.processes.names())
+
     def _known_hosts(self) -> int:
         with psycopg.connect(self.database_url("nova_api")) as connection:
             mapped = connection.execute("SELECT count(*) FROM host_mappings").fetchone()
@@ -328,7 +336,12 @@ class NovaLab:
         return os.environ | own | ({"PYTHONPATH": str(self.folder / "filter")} if self.with_filter else {})
 
     def _install_filter(self) -> None:
-        shutil.copytree(FILTER, self.folder / "filter")
+        """Install the filter's distribution beside Nova's, from a copy: several labs may be made at once."""
+        source = self.folder / "state/filter-source"
+        shutil.copytree(FILTER, source)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        words = [*pip, "--no-build-isolation", "--no-index", "--target", self.folder / "filter", source]
+        subprocess.run([str(word) for word in words], check=True)
 
     def _make_postgres(self, binaries: Path, data: Path) -> None:
         shutil.chown(data.parent, "postgres")
