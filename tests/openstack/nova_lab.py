@@ -206,7 +206,7 @@ class NovaLab:
         (data / "postmaster.pid").unlink(missing_ok=True)
         words = [binaries / "postgres", "-D", data, "-p", str(self.ports["postgres"]), "-k", self.folder / "pg"]
         self.processes.start("postgres", words, {"PATH": os.environ["PATH"]}, user="postgres")
-        self.wait_for_port("postgres")
+        until(self._database_answers, UP_S, lambda: self.processes.output("postgres"))
 
     def start_broker(self) -> None:
         environment = {"PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"} | broker_environment(self.folder, self.ports)
@@ -303,6 +303,13 @@ class NovaLab:
     def _begin_tenure(self, *, with_tenure: bool) -> None:
         if with_tenure:
             self.start_tenure()
+
+    def _database_answers(self) -> bool:
+        try:
+            psycopg.connect(self.database_url("postgres")).close()
+        except psycopg.OperationalError:
+            return self._must_run("postgres")
+        return True
 
     def _tenure_answers(self) -> bool:
         try:

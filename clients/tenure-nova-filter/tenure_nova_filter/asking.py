@@ -35,7 +35,7 @@ class TenureRefused(Exception):
         self.body = body
 
 
-class Breaker:
+class Pausing:
     """After a failure nothing is tried for `pause_s`, so that not every request waits for a service that is away."""
 
     def __init__(self, pause_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -56,7 +56,7 @@ class Breaker:
 class Tenure:
     """One cloud of a Tenure. Of the methods any may raise TenureUnreachable or TenureRefused."""
 
-    def __init__(self, adapter: Adapter, cloud: str, breaker: Breaker) -> None:
+    def __init__(self, adapter: Adapter, cloud: str, breaker: Pausing) -> None:
         self._adapter, self._cloud, self._breaker = adapter, cloud, breaker
         self._flavors: dict[str, Demand] = {}
         self._read_at_s = -_FLAVORS_S

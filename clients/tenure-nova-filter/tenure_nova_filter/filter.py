@@ -18,10 +18,10 @@ from nova.scheduler import filters, utils
 from oslo_log import log as logging
 
 from tenure_nova_filter import options, sentences
-from tenure_nova_filter.asking import Breaker, Tenure, TenureRefused, TenureUnreachable, adapter_of
+from tenure_nova_filter.asking import Pausing, Tenure, TenureRefused, TenureUnreachable, adapter_of
 from tenure_nova_filter.leaving import wait_until_gone
 from tenure_nova_filter.rooms import is_large, with_free, with_room
-from tenure_nova_filter.wanted import Wish, WishRefused, flavor_of_size, life_id, wish_of
+from tenure_nova_filter.wanted import ServerWish, WishRefused, flavor_of_size, life_id, wish_of
 
 LOG = logging.getLogger(__name__)
 MOST_NODES = 1000
@@ -36,7 +36,7 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
         self._own = options.register(nova.conf.CONF)
         if not self._own.cloud:
             raise exception.InvalidConfigurationValue(option="cloud", group="tenure", value=self._own.cloud)
-        self._tenure = Tenure(adapter_of(nova.conf.CONF), self._own.cloud, Breaker(self._own.pause))
+        self._tenure = Tenure(adapter_of(nova.conf.CONF), self._own.cloud, Pausing(self._own.pause))
         self._candidates: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def filter_all(self, filter_obj_list: Iterable[Any], spec_obj: Any) -> list[Any]:  # noqa: ANN401 - Nova's own types
@@ -77,7 +77,7 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
                 raise _refusal(sentence) from refused
         return with_room(hosts, wish.demand) or hosts
 
-    def _ask(self, hosts: list[Any], spec: Any, wish: Wish) -> list[Any]:  # noqa: ANN401 - Nova's own type
+    def _ask(self, hosts: list[Any], spec: Any, wish: ServerWish) -> list[Any]:  # noqa: ANN401 - Nova's own type
         instance, known = self._life(spec.instance_uuid)
         if known is not None and known["status"] == "running":
             stays = [host for host in hosts if host.nodename == known["node"]]
@@ -100,7 +100,7 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
                 return instance, known
         raise _refusal("Tenure: the server has lived too often.")
 
-    def _start(self, hosts: list[Any], wish: Wish, body: dict[str, Any]) -> list[Any]:
+    def _start(self, hosts: list[Any], wish: ServerWish, body: dict[str, Any]) -> list[Any]:
         answer = self._tenure.start(body)
         if answer["status"] == "accepted":
             chosen = [host for host in hosts if host.nodename == answer["node"]]
@@ -112,7 +112,7 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
         # Placement has room beside everything but spot. So this is a host that is not Tenure's, or a node too full.
         return with_room(hosts, wish.demand) or hosts
 
-    def _move(self, hosts: list[Any], stays: list[Any], wish: Wish, known: dict[str, Any]) -> list[Any]:
+    def _move(self, hosts: list[Any], stays: list[Any], wish: ServerWish, known: dict[str, Any]) -> list[Any]:
         """Return where a server that runs may go: on-demand where the fewest are in its way, spot where nobody is.
 
         Tenure is not asked for a move: the daemon tells it where the server came to be.
@@ -131,7 +131,7 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
             raise _refusal(sentences.NO_ROOM_ELSEWHERE)
         return fitting
 
-    def _wait(self, host: Any, wish: Wish, victims: Sequence[dict[str, Any]]) -> None:  # noqa: ANN401 - Nova's own
+    def _wait(self, host: Any, wish: ServerWish, victims: Sequence[dict[str, Any]]) -> None:  # noqa: ANN401 - Nova's own
         """Wait for victims that are still there, where a server cannot begin beside them or should not."""
         has_notice = any(victim["deadline"] is not None for victim in victims)
         if victims and (has_notice or wish.is_pinned or is_large(wish.demand, host, self._own.large)):
@@ -147,7 +147,7 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
             return []
 
 
-def _body(instance: str, flavor: str, wish: Wish, spec: Any, hosts: list[Any]) -> dict[str, Any]:  # noqa: ANN401
+def _body(instance: str, flavor: str, wish: ServerWish, spec: Any, hosts: list[Any]) -> dict[str, Any]:  # noqa: ANN401
     body: dict[str, Any] = {
         "id": instance,
         "market": "spot" if wish.is_spot else "on_demand",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tenure_nova_filter.wanted import LIFETIME, PROBABILITY, Wish, length_text
+from tenure_nova_filter.wanted import LIFETIME, PROBABILITY, ServerWish, length_text
 
 LONGEST = 255
 """Bytes of a fault's message that Nova keeps."""
@@ -34,7 +34,7 @@ _REASONS = {
 }
 
 
-def refusal(answer: Mapping[str, Any], wish: Wish) -> str:
+def refusal(answer: Mapping[str, Any], wish: ServerWish) -> str:
     """Return the sentence of a start that Tenure rejected, with what would be accepted and where to ask."""
     reason = str(answer.get("reason"))
     at = answer.get("eviction_probability") or (answer.get("quote") or {}).get("eviction_probability")

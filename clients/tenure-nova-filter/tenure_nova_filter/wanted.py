@@ -49,7 +49,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Wish:
+class ServerWish:
     """A server as Tenure is asked for it. `plain_flavor` may have a number behind it in Tenure."""
 
     is_spot: bool
@@ -60,11 +60,11 @@ class Wish:
     probability: float | None
 
 
-def wish_of(flavor: SizedFlavor, hints: Mapping[str, Any]) -> Wish:
+def wish_of(flavor: SizedFlavor, hints: Mapping[str, Any]) -> ServerWish:
     """Return the wish of a server. A hint goes before an extra spec of the same name. Raises WishRefused."""
     specs = flavor.extra_specs or {}
     is_spot = specs.get(MARKET) == _SPOT
-    return Wish(
+    return ServerWish(
         is_spot,
         plain_name((is_spot and specs.get(LISTED_AS)) or flavor.name),
         demand_of(flavor),
@@ -86,7 +86,7 @@ def plain_name(flavor: str) -> str:
     return name if name[:1].isalnum() else f"f{name}"
 
 
-def flavor_of_size(known: Mapping[str, Demand], wish: Wish) -> str | None:
+def flavor_of_size(known: Mapping[str, Demand], wish: ServerWish) -> str | None:
     """Return Tenure's flavor of this name and size: `NAME`, or `NAME--2` and so on; None if it is not known yet."""
     numbered = (f"{wish.plain_flavor}--{number}" for number in range(2, _MOST_SIZES))
     for name in (wish.plain_flavor, *numbered):
