@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.admission.bounds import is_out_of_bounds
+from app.admission.outcomes import Change
 from app.domain.requests import Operation, StartRequest
 from app.domain.values import Clock, Guarantee, Market
 from app.engine.cloud import Cloud
@@ -25,9 +26,11 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[object], *, every_start: bool) 
     """
     ids, before = set(), len(steps) - 1
     machines = sum(step.count for step in steps if isinstance(step, StartRequest))
-    every_start = every_start or cloud.policy.clock is Clock.EXTERNAL or is_full(cloud, machines)
-    every_start = every_start or any(not isinstance(step, Operation) for step in steps)
+    every_id = every_start or cloud.policy.clock is Clock.EXTERNAL
+    every_start = every_id or is_full(cloud, machines) or any(not isinstance(step, Operation) for step in steps)
     for step in steps:
+        if isinstance(step, Change):
+            ids |= {name for name in step.starts if every_id or name in cloud.running}
         if not isinstance(step, Operation):
             continue
         if not isinstance(step, StartRequest):

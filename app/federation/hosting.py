@@ -10,7 +10,7 @@ from app.domain.events import Event, ForeignJobEnded
 from app.domain.jobs import AttemptKey, Word
 from app.domain.values import Clock, Resources
 from app.engine.cloud import Cloud, held_name, run_name
-from app.federation.peering import quota_of
+from app.federation.peering import KnownPeers, quota_of
 from app.federation.rules.foreignside import (
     PAUSED,
     QUOTA,
@@ -22,7 +22,6 @@ from app.federation.rules.foreignside import (
     promised_to,
     word_told,
 )
-from app.federation.store import PeerStore
 from app.scheduling.scheduler import Scheduler
 
 
@@ -53,7 +52,7 @@ class OfferedJob:
 class Hosting:
     """The attempts of peers at the clouds of this service."""
 
-    def __init__(self, scheduler: Scheduler, peers: PeerStore) -> None:
+    def __init__(self, scheduler: Scheduler, peers: KnownPeers) -> None:
         self._scheduler, self._peers = scheduler, peers
 
     async def offer(self, cloud_name: str, key: AttemptKey, job: OfferedJob) -> OfferAnswer:

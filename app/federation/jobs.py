@@ -39,7 +39,7 @@ from app.scheduling.store.log import LogAccess
 logger = logging.getLogger(__name__)
 
 _METHODS = {Wish.OFFER: "PUT", Wish.AWARD: "PUT", Wish.CANCEL: "DELETE"}
-_AT_ONCE = 4
+_AT_ONCE = 16
 """Messages to one peer about one cloud's jobs; so those that follow learn that it does not answer."""
 _TALKS_AT_ONCE = 16
 """Each holds a connection to the database."""
@@ -68,10 +68,14 @@ class _Contact:
     """The failures in a row of the requests to a peer, and until when none is sent again."""
 
     failures: int = 0
+    failed_s: float = 0.0
     not_before_s: float = 0.0
 
-    def failed(self) -> None:
-        self.failures += 1
+    def failed(self, sent_s: float) -> None:
+        """Note a failure. Requests that were under way when one failed are the same failure."""
+        if sent_s < self.failed_s:
+            return
+        self.failures, self.failed_s = self.failures + 1, monotonic()
         self.not_before_s = monotonic() + min(_LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
 
     def told_to_wait(self, seconds: int) -> None:
@@ -210,6 +214,7 @@ class JobKeeper:
             return None
         url = f"{peer.url}/v1/clouds/{peer.cloud}/offers/{job}/{away.attempt}"
         url += "/award" if sent.wish is Wish.AWARD else ""
+        sent_s = monotonic()
         try:
             with OFFER_S.labels(sent.peer).time():
                 reply = await self._asker.ask(Inquiry(peer.name, _METHODS[sent.wish], url, peer.secret, body))
@@ -219,7 +224,7 @@ class JobKeeper:
                 return None
             heard = _heard_of(Heard(job, sent.peer, away.attempt, None), reply)
         except NoAnswer as error:
-            contact.failed()
+            contact.failed(sent_s)
             OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "no_answer").inc()
             logger.warning("peer %s does not answer: %s", sent.peer, error)
             return None

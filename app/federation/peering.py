@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -12,11 +13,14 @@ from app.domain.errors import PeerExists, PeerNotFound, PeerRefused, WebhookRefu
 from app.federation.rules.foreignside import PeerQuota
 from app.federation.rules.peers import Peer
 from app.federation.store import PeerStore
+from app.platform.once import Shared
 from app.platform.outbound.addresses import read_url
 from app.platform.outbound.asking import Asker, Inquiry
 from app.platform.outbound.connection import NoAnswer
 
 MOST_PEERS_KNOWN = 64
+KNOWN_S = 1.0
+"""The time for which a process takes a peer to be as it read it."""
 _NEVER_JOB = "none/0"
 
 
@@ -30,11 +34,33 @@ class PeerTrial:
     error: str | None
 
 
+class KnownPeers:
+    """The peers as a process knows them: read a second ago at most, with every change that it made itself.
+
+    Each message of a peer needs its peer, and a read of the database for each costs more than to decide it.
+    """
+
+    def __init__(self, store: PeerStore) -> None:
+        self._store = store
+        self.forget()
+
+    async def get(self, name: str) -> Peer | None:
+        """Return a peer."""
+        return (await self._read.get()).get(name)
+
+    def forget(self) -> None:
+        """Read the peers anew when one is asked for. Reads that are under way are not believed later."""
+        self._read = Shared(self._by_name, KNOWN_S)
+
+    async def _by_name(self) -> Mapping[str, Peer]:
+        return {peer.name: peer for peer in await self._store.all()}
+
+
 class PeerKeeper:
     """Keeps the peers. `allow_private`: their services may be at private addresses, and without TLS."""
 
-    def __init__(self, store: PeerStore, asker: Asker, *, allow_private: bool) -> None:
-        self._store, self._asker, self._allow_private = store, asker, allow_private
+    def __init__(self, store: PeerStore, known: KnownPeers, asker: Asker, *, allow_private: bool) -> None:
+        self._store, self._known, self._asker, self._allow_private = store, known, asker, allow_private
 
     async def all(self) -> list[Peer]:
         """Return all peers by name."""
@@ -48,7 +74,8 @@ class PeerKeeper:
         """Enter a peer. Raises PeerExists, and PeerRefused for a URL to which nothing is sent."""
         self._check(url)
         given = {"name": name, "url": url.rstrip("/"), "cloud": cloud, "secret": secret, "quota": json.dumps(quota)}
-        found = await self._store.add(given, MOST_PEERS_KNOWN)
+        with self._changing():
+            found = await self._store.add(given, MOST_PEERS_KNOWN)
         if found is None:
             raise PeerExists(f"there is a peer {name!r}, or there are {MOST_PEERS_KNOWN}, as many as may be")
         return found
@@ -60,15 +87,18 @@ class PeerKeeper:
         if url is not None:
             self._check(url)
         given = {"name": name, "url": url and url.rstrip("/"), "cloud": cloud, "secret": secret}
-        return _there(await self._store.change({**given, "quota": json.dumps(quota)}), name)
+        with self._changing():
+            return _there(await self._store.change({**given, "quota": json.dumps(quota)}), name)
 
     async def pause(self, name: str, why: str | None, by: str | None) -> Peer:
         """Offer a peer nothing and take nothing from it, until it is resumed (None). What runs goes on."""
-        return _there(await self._store.pause(name, why, by), name)
+        with self._changing():
+            return _there(await self._store.pause(name, why, by), name)
 
     async def remove(self, name: str) -> None:
         """Forget a peer. What was awarded to it is taken back at the end of its lease."""
-        await self._store.remove(name)
+        with self._changing():
+            await self._store.remove(name)
 
     async def test(self, name: str) -> PeerTrial:
         """Ask a peer for an attempt that there never was: its answer tells whether it knows our token."""
@@ -82,6 +112,14 @@ class PeerKeeper:
         known = reply.status == _NOT_FOUND and _code(errors) == "preemptible.offer.not_found"
         why = None if known else f"it answered {reply.status}: its cloud, its peer or our token is not as entered"
         return PeerTrial(reached=known, status=reply.status, seconds=perf_counter() - began, error=why)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Have the peers read anew after a change, also if it is not known whether it was made."""
+        try:
+            yield
+        finally:
+            self._known.forget()
 
     def _check(self, url: str) -> None:
         try:

@@ -42,7 +42,7 @@ class JobBoard:
         `peers`: whom it may be offered to; None: all that are not paused, by name. Raises PeerNotFound.
         """
         asked = await self._with_peers(asked, peers)
-        past = await self._ended_long_ago(cloud_name, asked.job)
+        past = await self._past_one(await self._scheduler.state(cloud_name), cloud_name, asked.job)
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             _check_own(cloud, asked.job, asked.owner)
@@ -57,7 +57,7 @@ class JobBoard:
 
         starts = tuple(f"{asked.job}.{number}" for number in range(1, asked.count + 1))
         await self._scheduler.change(cloud_name, decide, at_us, () if asked.federate is Federate.ONLY else starts)
-        return await self.show(cloud_name, asked.job)
+        return past or _found(await self._scheduler.state(cloud_name), asked.job)
 
     async def check_away(self, cloud_name: str) -> None:
         """Raise ClockExternal for a cloud of which other clouds run no jobs."""
@@ -90,12 +90,14 @@ class JobBoard:
 
     async def show(self, cloud_name: str, name: str) -> JobRecord:
         """Return a job, also one that has left the state. Raises JobNotFound."""
-        past = await self._ended_long_ago(cloud_name, name)
-        return past or _found(await self._scheduler.state(cloud_name), name)
-
-    async def _ended_long_ago(self, cloud_name: str, name: str) -> JobRecord | None:
-        """Return a job that has left the state, as the log tells of it; None if there is none."""
         cloud = await self._scheduler.state(cloud_name)
+        found = cloud.jobs.by_id.get(name) or await self._past_one(cloud, cloud_name, name)
+        if found is None:
+            raise _not_found(name)
+        return found
+
+    async def _past_one(self, cloud: Cloud, cloud_name: str, name: str) -> JobRecord | None:
+        """Return a job that has left the state, as the log tells of it; None if there is none."""
         if name in cloud.jobs.by_id:
             return None
         events = await self._past.of_job(await self._scheduler.cloud_id(cloud_name), name)
@@ -123,8 +125,12 @@ class JobBoard:
 def _found(cloud: Cloud, name: str) -> JobRecord:
     job = cloud.jobs.by_id.get(name)
     if job is None:
-        raise JobNotFound(f"there is no job {name!r}")
+        raise _not_found(name)
     return job
+
+
+def _not_found(name: str) -> JobNotFound:
+    return JobNotFound(f"there is no job {name!r}")
 
 
 def _check_clock(cloud: Cloud) -> None:

@@ -25,7 +25,7 @@ from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
 from app.federation.hosting import Hosting
 from app.federation.jobs import JobKeeper
-from app.federation.peering import PeerKeeper
+from app.federation.peering import KnownPeers, PeerKeeper
 from app.federation.promising import PromisesOfPeers, PromiseToPeers
 from app.federation.standings import Breaker, PeerStandings
 from app.federation.store import JobLog, PeerStore
@@ -112,7 +112,7 @@ __all__ = ["LOG_FORMAT", "DowngradeRefused", "ImportedPrices"]
 _POSTS_AT_ONCE = 8
 """Of one cloud."""
 _CLUSTER_PLACES = 64
-_ASKED_AT_ONCE = 4
+_ASKED_AT_ONCE = 16
 """Requests to one peer under way."""
 _PEER_BYTES = 65_536
 _IMPORT_S = 600.0
@@ -251,10 +251,11 @@ def _federation(
     seconds = settings.hold_s, settings.reclaim_margin_s, settings.peer_answer_s
     terms = AwayTerms(*(round(one * SECOND_US) for one in seconds))
     peers, past = stores
-    keeper = PeerKeeper(peers, ask, allow_private=settings.peer_allow_private)
+    known = KnownPeers(peers)
+    keeper = PeerKeeper(peers, known, ask, allow_private=settings.peer_allow_private)
     board, standings = JobBoard(scheduler, peers, past, terms), PeerStandings(scheduler, peers)
     elsewhere = Elsewhere(board.check_away, board.ask_for)
-    return board, elsewhere, Hosting(scheduler, peers), keeper, standings
+    return board, elsewhere, Hosting(scheduler, known), keeper, standings
 
 
 def _stream_limits(settings: Settings) -> StreamLimits:

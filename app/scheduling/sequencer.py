@@ -20,7 +20,7 @@ from typing import Protocol
 from app.admission.batch import Batch, decide_more, decide_next, due_table_us
 from app.admission.extend import extensions_to_look_up
 from app.admission.limits import ids_to_look_up
-from app.admission.outcomes import Change, Outcome, Step
+from app.admission.outcomes import Outcome, Step
 from app.admission.quote import Quotes
 from app.domain.errors import EpochsCrossed, LogUnavailable, Overloaded, ServiceStopping, TenureError
 from app.domain.events import Recorded
@@ -188,7 +188,6 @@ class Sequencer:
 
         async def decide(cloud: Cloud, log: LogAccess) -> Sequence[Recorded]:
             ids = ids_to_look_up(cloud, steps, every_start=self._appender.looks_up_starts)
-            ids += [name for step in steps if isinstance(step, Change) for name in step.starts]
             batch = Batch(
                 await log.starts(self._appender.cloud_id, ids) if ids else {}, self._parts.logs.log.log_format
             )

@@ -27,6 +27,8 @@ from app.domain.events import (
 from app.domain.events.formats import LOG_FORMAT
 from app.domain.jobs import AwayEnd, Federate
 from app.domain.times import SECOND_US
+from app.federation.peering import KNOWN_S
+from app.federation.store import PeerStore
 from app.platform.database.database import Database
 from app.processes.wiring import open_worker
 from app.scheduling.store.clouds import Clouds
@@ -113,10 +115,9 @@ def test_words_said_again_and_again_change_nothing(service: Service, origin: htt
     """An award replayed a hundred times starts one instance, and a stranger's attempt does not exist."""
     asked = {"cores": 1, "lifetime_s": 60, "hold_s": 30}
     assert origin.put("/replayed/1", json=asked).json()["word"] == "held"
-    for _ in range(50):
-        assert origin.put("/replayed/1/award").json()["word"] == "running"
-        assert origin.put("/replayed/1", json=asked).json()["word"] == "running"
-        time.sleep(0.02)  # a peer may send so many messages a second
+    for _ in range(100):
+        assert said(origin, "PUT", "/replayed/1/award") == "running"
+        assert said(origin, "PUT", "/replayed/1", json=asked) == "running"
     log = service.client.get("/v1/clouds/standing/events", params={"limit": 1000}).json()["events"]
     assert [one["kind"] for one in log if one.get("job") == "replayed"] == ["room_held", "foreign_job_admitted"]
     service.client.post("/v1/peers", json={"name": "other", "url": URL, "cloud": "c", "token": "t"}).raise_for_status()
@@ -124,7 +125,33 @@ def test_words_said_again_and_again_change_nothing(service: Service, origin: htt
     stranger = httpx2.put(f"{origin.base_url}replayed/1/award", headers={"X-Auth-Token": token})
     assert stranger.json()["word"] == "unknown", "an attempt of its own, that it never offered"
     assert service.client.get("/v1/clouds/standing/instances/far.replayed.1").json()["status"] == "running"
-    assert origin.delete("/replayed/1").json()["word"] == "cancelled"
+    assert said(origin, "DELETE", "/replayed/1") == "cancelled"
+
+
+def test_a_pause_is_heard_at_once_here_and_within_a_second_elsewhere(service: Service, origin: httpx2.Client) -> None:
+    asked = {"cores": 1, "lifetime_s": 60, "hold_s": 30}
+    assert said(origin, "PUT", "/before/1", json=asked) == "held"
+    service.client.post("/v1/peers/far/pause").raise_for_status()
+    refused = origin.put("/paused/1", json=asked).json()
+    assert (refused["word"], refused["reason"]) == ("refused", "peer_paused")
+
+    async def resume_in_another_process() -> None:
+        database = Database(service.settings.database_url)
+        await PeerStore(database).pause("far", None, None)
+        await database.close()
+
+    asyncio.run(resume_in_another_process())
+    time.sleep(KNOWN_S)
+    assert said(origin, "PUT", "/resumed/1", json=asked) == "held"
+    for name in ("before", "resumed"):
+        assert said(origin, "DELETE", f"/{name}/1") == "cancelled"
+
+
+def said(origin: httpx2.Client, method: str, path: str, **body: Any) -> str:
+    """The host's word. A peer that is told to wait, since it sends more than it may, asks again then."""
+    while (answer := origin.request(method, path, **body)).status_code == 429:
+        time.sleep(int(answer.headers["Retry-After"]))
+    return str(answer.json()["word"])
 
 
 def test_the_breaker_pauses_who_honours_no_award(service: Service) -> None:

@@ -1,18 +1,18 @@
 """Requests to services of other organisations, with answers in JSON: bounded in time and size, without redirects.
 
-Each goes over a connection of its own to a checked address (`addresses`). The service that is asked is not trusted: its
-answer is read no further than a bound, and what is no JSON object is no answer.
+Each goes to a checked address (`addresses`), over a connection that is kept for some seconds after an answer. The
+service that is asked is not trusted: its answer is read no further than a bound, and what is no JSON object is no
+answer. Whoever asks must bear that a request arrives twice: one over a kept connection that turns out to have ended is
+sent again over a new one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -21,12 +21,10 @@ import httpx2
 
 from app import __version__
 from app.domain.errors import WebhookRefused
-from app.platform.outbound.addresses import AddressRefused, read_url, resolve
+from app.platform.outbound.addresses import AddressRefused, Target, read_url, resolve
 from app.platform.outbound.connection import Destination, NoAnswer
+from app.platform.outbound.wires import KeptWires, Wire, WireKey
 
-_READ = 16 * 1024
-_EVENTS_MAX = 4096
-_CLOSING_S = 1.0
 _RESOLVERS = 16
 _LONGEST_NUMBER = 9
 
@@ -62,11 +60,13 @@ class Asker:
         self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(at_once))
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolve-peers")
         self._trusted = httpx2.create_ssl_context()
+        self._wires = KeptWires()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._wires.close()
         self._resolvers.shutdown(wait=False, cancel_futures=True)
 
     async def ask(self, inquiry: Inquiry) -> Reply:
@@ -84,60 +84,42 @@ class Asker:
 
     async def _asked(self, inquiry: Inquiry) -> Reply:
         target = read_url(inquiry.url, allow_private=self._allow_private)
-        address = await resolve(target, self._resolvers, allow_private=self._allow_private)
-        tls = self._trusted if target.scheme == "https" else None
-        place = Destination(address, target.port, target.host, tls)
         body = b"" if inquiry.body is None else json.dumps(inquiry.body).encode()
-        headers = {
-            "host": target.authority,
-            "user-agent": f"tenure/{__version__}",
-            "accept": "application/json",
-            "content-type": "application/json",
-            "x-auth-token": inquiry.token,
-            "content-length": str(len(body)),
-            "connection": "close",
-        }
-        head = h11.Request(method=inquiry.method, target=target.path, headers=[*headers.items()])
-        told, found = await _exchange(place, head, body, self._most_bytes)
+        head = _head(inquiry, target, len(body))
+        key = inquiry.place, target.scheme, target.host, target.port
+        kept = self._wires.take(key)
+        if kept is not None:
+            try:
+                return await self._over(kept, key, head, body)
+            except (OSError, h11.RemoteProtocolError):  # it has ended meanwhile, as connections without requests do
+                pass
+        return await self._over(await Wire.open(await self._destination(target)), key, head, body)
+
+    async def _destination(self, target: Target) -> Destination:
+        address = await resolve(target, self._resolvers, allow_private=self._allow_private)
+        return Destination(address, target.port, target.host, self._trusted if target.scheme == "https" else None)
+
+    async def _over(self, wire: Wire, key: WireKey, head: h11.Request, body: bytes) -> Reply:
+        """Ask over a connection, and keep it if the answer leaves it as it was before."""
+        try:
+            told, found = await wire.exchange(head, body, self._most_bytes)
+        except BaseException:
+            wire.close()
+            raise
+        self._wires.keep(key, wire)
         return Reply(told.status_code, _object(found), _retry_after_s(told))
 
 
-async def _exchange(place: Destination, head: h11.Request, body: bytes, most: int) -> tuple[h11.Response, bytes]:
-    reader, writer = await asyncio.open_connection(
-        place.address, place.port, ssl=place.tls, server_hostname=None if place.tls is None else place.name
-    )
-    connection = h11.Connection(h11.CLIENT)
-    try:
-        for event in (head, h11.Data(data=body), h11.EndOfMessage()):
-            writer.write(connection.send(event) or b"")
-        await writer.drain()
-        return await _answer(reader, connection, most)
-    finally:
-        writer.transport.abort()
-        with suppress(OSError, TimeoutError, ssl.SSLError):
-            async with asyncio.timeout(_CLOSING_S):
-                await writer.wait_closed()
-
-
-async def _answer(reader: asyncio.StreamReader, connection: h11.Connection, most: int) -> tuple[h11.Response, bytes]:
-    told, found, taken = h11.Response(status_code=500, headers=[]), bytearray(), 0
-    for _ in range(_EVENTS_MAX):
-        event = connection.next_event()
-        if event is h11.NEED_DATA:
-            data = await reader.read(_READ)
-            taken += len(data)
-            connection.receive_data(data)
-        elif isinstance(event, h11.Response):
-            told = event
-        elif isinstance(event, h11.Data):
-            found += event.data
-        elif isinstance(event, h11.EndOfMessage):
-            return told, bytes(found)
-        elif not isinstance(event, h11.InformationalResponse):
-            raise NoAnswer("the connection ended without an answer")
-        if taken > most:
-            raise NoAnswer(f"the answer has more than {most} bytes")
-    raise NoAnswer("the answer comes in too many pieces")
+def _head(inquiry: Inquiry, target: Target, length: int) -> h11.Request:
+    headers = {
+        "host": target.authority,
+        "user-agent": f"tenure/{__version__}",
+        "accept": "application/json",
+        "content-type": "application/json",
+        "x-auth-token": inquiry.token,
+        "content-length": str(length),
+    }
+    return h11.Request(method=inquiry.method, target=target.path, headers=[*headers.items()])
 
 
 def _retry_after_s(told: h11.Response) -> int | None:
