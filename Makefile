@@ -13,7 +13,7 @@ CLIENT := clients/tenure-client
 COMPILE_LIVE := $(BIN)/python -c "from app.processes.warming import warm_up; warm_up()"
 COMPILE_ALL := $(BIN)/python -c "from app.forecasts.recompute import warm_up; warm_up()"
 
-.PHONY: help run cluster federation test test-parts test-long test-longest test-again check compiled faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
+.PHONY: help run cluster federation openstack test test-parts test-long test-longest test-again check compiled faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
 .DEFAULT_GOAL := run
 
 help:  ## this list
@@ -27,6 +27,9 @@ cluster: .venv/run.stamp  ## a Slurm cluster on this machine to play with, its n
 
 federation: .venv/run.stamp  ## two clouds on this machine that run jobs for each other, with a walk-through; FEDERATIONFLAGS=--once ends after it
 	@exec $(BIN)/python tools/try-federation $(FEDERATIONFLAGS)
+
+openstack: .venv/dev.stamp  ## a whole OpenStack on this machine that sells spot servers, with a walk-through; OPENSTACKFLAGS=--once ends after it; root
+	@tools/openstack-install && exec $(BIN)/python tools/try-openstack $(OPENSTACKFLAGS)
 
 test: compiled  ## everything that must hold on any machine; TESTFLAGS
 	$(BIN)/python -m pytest -m "not real_parts and not long" --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
