@@ -18,6 +18,8 @@ from app.platform.database.embedded import embedded_url
 from benchmarks.nova_records import SECRETS, Draw, Drawn
 from benchmarks.nova_stores import Addresses, missing, nova_stores
 
+pytestmark = [pytest.mark.real_parts, pytest.mark.timeout(900)]
+
 ROWS, RUNNING = 2_000, 60
 
 

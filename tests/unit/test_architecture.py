@@ -185,6 +185,7 @@ KEPT_TO = {
 
 DISTRIBUTIONS: dict[str, tuple[set[str], set[str]]] = {
     "tenure-client": ({"httpx2", "msgspec"}, set()),
+    "python-tenureclient": ({"keystoneauth1", "openstacksdk", "osc"}, {"openstack", "osc_lib", "tenureclient"}),
     "tenure-nova-filter": ({"nova", "keystoneauth1"}, {"oslo_config", "oslo_log"}),
 }
 """Distributions of their own: the libraries that each depends on, and those that always come with them."""
