@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from app.domain.values import Resources
 from app.nova.agenda import Agenda
+from app.nova.figures import NovaFigures
 from app.nova.mirror import OVERLAP_S, Mirror
 from app.nova.rules.seen import Server
 
@@ -84,3 +87,12 @@ def test_the_deleted_are_remembered_for_a_while() -> None:
     assert mirror.get("b")[0] == deleted
     assert mirror.replace([], AT + timedelta(hours=1)) == {"b"}
     assert len(mirror) == 0
+
+
+def test_every_figure_is_explained() -> None:
+    page = (Path(__file__).parents[2] / "docs/openstack.md").read_text()
+    told = {family.name for family in NovaFigures().registry.collect() if family.name.startswith("tenure_")}
+    counters = {family.name for family in NovaFigures().registry.collect() if family.type == "counter"}
+    assert {f"{name}_total" if name in counters else name for name in told} == set(
+        re.findall(r"`(tenure_nova_\w+)`", page)
+    )
