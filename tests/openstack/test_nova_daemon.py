@@ -18,7 +18,6 @@ from nova_lab import CLOUD, NovaLab
 from app.nova.rules.marks import DEADLINE, EVICT_AT, EVICTING
 
 COMPUTES = 3
-CORES = 10
 SMALL = 2
 SOON_S = 15.0
 """Agreement with notifications; section 7 of the specification gives so long."""
@@ -77,6 +76,11 @@ def spot(lab: NovaLab, count: int, flavor: str = "spot.small") -> list[Any]:
     return many(lab, "spot", flavor, count, tenure__lifetime="7200")
 
 
+def fill(lab: NovaLab) -> list[Any]:
+    """Fill the cloud with spot servers."""
+    return spot(lab, sum(node.free.cores // SMALL for node in lab.tenure.nodes(CLOUD)))
+
+
 def gone_s(lab: NovaLab, servers: list[str], within_s: float) -> dict[str, float]:
     """Wait until these servers hold nothing in Nova; return for each after how many seconds that was seen."""
     began_s, found = time.monotonic(), {}
@@ -95,7 +99,7 @@ def moment(text: str) -> datetime:
 def test_a_burst_of_on_demand_servers_on_a_cloud_full_of_spot(
     lab: NovaLab, daemon: NovaDaemon, record_property: Callable[[str, object], None]
 ) -> None:
-    full = spot(lab, COMPUTES * CORES // SMALL)
+    full = fill(lab)
     assert {server.status for server in full} == {"ACTIVE"}
     daemon.agrees(SOON_S)
     began_s = time.monotonic()
@@ -112,7 +116,7 @@ def test_a_promise_is_seen_and_a_notice_comes_before_the_end(lab: NovaLab, daemo
     grace_s = 12
     lab.tenure.change_policy(CLOUD, {"grace_s": grace_s})
     try:
-        full = spot(lab, COMPUTES * CORES // SMALL)
+        full = fill(lab)
         told = lab.tenure.instance(CLOUD, full[0].id)
         until(lambda: DEADLINE in lab.cloud.compute.get_server(full[0].id).metadata, SOON_S, daemon.output)
         deadline = moment(lab.cloud.compute.get_server(full[0].id).metadata[DEADLINE])
@@ -220,7 +224,7 @@ def test_the_broker_goes_and_comes_back_without_its_queues(lab: NovaLab, daemon:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["kill -9", "SIGTERM"])
 def test_a_daemon_that_was_away_finds_everything(lab: NovaLab, daemon: NovaDaemon, number: int) -> None:
-    full = spot(lab, COMPUTES * CORES // SMALL)
+    full = fill(lab)
     daemon.agrees(SOON_S)
     lab.processes.kill("daemon", number)
     lab.cloud.compute.delete_server(full[0].id)
@@ -233,7 +237,7 @@ def test_a_daemon_that_was_away_finds_everything(lab: NovaLab, daemon: NovaDaemo
 
 
 def test_tenure_is_away(lab: NovaLab, daemon: NovaDaemon) -> None:
-    spot(lab, COMPUTES * CORES // SMALL)
+    fill(lab)
     daemon.agrees(SOON_S)
     for name in ("tenure_1", "tenure_2"):
         lab.processes.kill(name)
@@ -254,7 +258,7 @@ def test_two_daemons_do_no_harm(lab: NovaLab, daemon: NovaDaemon) -> None:
     other = NovaDaemon(lab, "daemon-2", TENURE_NOVA_UNPROMISED_AFTER_S="5", TENURE_NOVA_PORT="0")
     other.start()
     try:
-        spot(lab, COMPUTES * CORES // SMALL)
+        fill(lab)
         burst = many(lab, "burst", "small", 4)
         assert [server.status for server in burst] == ["ACTIVE"] * 4
         daemon.agrees(SOON_S)
