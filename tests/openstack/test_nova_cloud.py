@@ -165,6 +165,34 @@ def test_without_tenure_on_demand_goes_on_and_spot_is_refused(cloud: NovaLab) ->
     assert within(60, lambda: spot(cloud, "again").status == "ACTIVE")
 
 
+def test_a_spot_server_moves_where_room_is_and_keeps_its_flavor(cloud: NovaLab) -> None:
+    server = spot(cloud, "spot")
+    before = server.hypervisor_hostname
+    cloud.cloud.compute.resize_server(server, cloud.flavor_id("spot.medium"))
+    refused = within(60, lambda: failed_action(cloud, server.id, "resize"))
+    assert "Tenure: a spot server keeps its flavor" in refused
+    assert cloud.wait_for(server.id).hypervisor_hostname == before
+    cloud.cloud.compute.migrate_server(server)
+    moved = cloud.wait_for(server.id, "VERIFY_RESIZE")
+    assert moved.hypervisor_hostname != before
+    cloud.cloud.compute.confirm_server_resize(server)
+    cloud.wait_for(server.id, "ACTIVE")
+
+
+def test_a_server_that_is_unshelved_is_a_new_start(cloud: NovaLab) -> None:
+    server = spot(cloud, "spot")
+    cloud.cloud.compute.shelve_server(server)
+    shelved = cloud.wait_for(server.id, "SHELVED", "SHELVED_OFFLOADED")
+    if shelved.status == "SHELVED":
+        cloud.cloud.compute.shelve_offload_server(server)
+        cloud.wait_for(server.id, "SHELVED_OFFLOADED")
+    cloud.tenure.stop(CLOUD, server.id)  # the daemon's part
+    cloud.cloud.compute.unshelve_server(server)
+    again = cloud.wait_for(server.id, "ACTIVE")
+    known = cloud.tenure.instance(CLOUD, f"{server.id}.2")
+    assert (known.status, known.node) == ("running", again.hypervisor_hostname)
+
+
 def test_novas_api_refuses_mistyped_extra_specs(cloud: NovaLab) -> None:
     flavor = cloud.cloud.compute.find_flavor("spot.large")
     for specs in ({"tenure:market": "sport"}, {"tenure:lifetme": "60"}, {"tenure:probability": "2"}):
@@ -266,6 +294,15 @@ def test_hosts_without_the_trait_are_found(cloud: NovaLab, tmp_path: Path) -> No
             now = placement.get(path, microversion="1.29").json()["resource_provider_generation"]
             body = {"resource_provider_generation": now, "traits": before["traits"]}
             placement.put(path, json=body, microversion="1.29")
+
+
+def failed_action(lab: NovaLab, server: str, name: str) -> str | None:
+    """The reason why an action on a server failed, as its user sees it."""
+    for action in lab.cloud.compute.server_actions(server):
+        if action.action == name:
+            whole = lab.cloud.compute.get_server_action(action.request_id, server)
+            return next((one["details"] for one in whole.events if one.get("details")), None)
+    return None
 
 
 def within(seconds: float, look: Callable[[], Any]) -> Any:

@@ -53,8 +53,9 @@ def plan_twins(
     """Return the steps after which the flavors named `wanted`, or all, have twins, and those that get none."""
     known = {str(one["name"]): one for one in flavors}
     steps, left = [], [Untwinned(name, "Nova has no such flavor") for name in sorted(wanted - known.keys())]
+    twins = {twin_name(name) for name in known}
     for name, flavor in known.items():
-        if is_spot(specs_of(flavor)) or (wanted and name not in wanted):
+        if name in twins or is_spot(specs_of(flavor)) or (wanted and name not in wanted):
             continue
         twin = known.get(twin_name(name))
         why = _why_none(flavor, twin)
