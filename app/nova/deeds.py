@@ -45,6 +45,7 @@ class Deeds:
         nova = self._nova
         deeds: dict[StepKind, Callable[[], None]] = {
             StepKind.DELETE: lambda: nova.delete(server),
+            StepKind.CLEAR: lambda: nova.delete(server),
             StepKind.SHELVE: lambda: nova.act(server, "shelve"),
             StepKind.OFFLOAD: lambda: nova.act(server, "shelveOffload"),
             StepKind.FORCE: lambda: nova.act(server, "forceDelete"),

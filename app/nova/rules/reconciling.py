@@ -173,7 +173,7 @@ def _unknown(
         return ServerVerdict(again_s=left_s)
     if server.task in _DELETING:
         return ServerVerdict()
-    return ServerVerdict((ServerStep(StepKind.DELETE, "nothing is promised to this spot server"),))
+    return ServerVerdict((ServerStep(StepKind.CLEAR, "nothing is promised to this spot server"),))
 
 
 def _running(server: Server, known: KnownLife, nodes: AbstractSet[str]) -> ServerVerdict:
