@@ -13,7 +13,7 @@ CLIENT := clients/tenure-client
 COMPILE_LIVE := $(BIN)/python -c "from app.processes.warming import warm_up; warm_up()"
 COMPILE_ALL := $(BIN)/python -c "from app.forecasts.recompute import warm_up; warm_up()"
 
-.PHONY: help run cluster federation test test-long test-again check compiled faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
+.PHONY: help run cluster federation openstack test test-parts test-long test-longest test-again check compiled faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
 .DEFAULT_GOAL := run
 
 help:  ## this list
@@ -28,11 +28,20 @@ cluster: .venv/run.stamp  ## a Slurm cluster on this machine to play with, its n
 federation: .venv/run.stamp  ## two clouds on this machine that run jobs for each other, with a walk-through; FEDERATIONFLAGS=--once ends after it
 	@exec $(BIN)/python tools/try-federation $(FEDERATIONFLAGS)
 
-test: compiled  ## everything that must hold; TESTFLAGS
-	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
+openstack: .venv/dev.stamp  ## a whole OpenStack on this machine that sells spot servers, with a walk-through; OPENSTACKFLAGS=--once ends after it; root
+	@tools/openstack-install && exec $(BIN)/python tools/try-openstack $(OPENSTACKFLAGS)
+
+test: compiled  ## everything that must hold on any machine; TESTFLAGS
+	$(BIN)/python -m pytest -m "not real_parts and not long" --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
+
+test-parts: compiled  ## the tests with real parts: Slurm, CRIU, Keystone, Nova; what is not installed is skipped
+	$(BIN)/python -m pytest -m real_parts --numprocesses 2 --dist loadfile tests/e2e tests/openstack $(TESTFLAGS)
 
 test-long: compiled  ## random histories against the oracles, five times as many as in make test
 	TENURE_TEST_LONG=1 $(BIN)/python -m pytest --numprocesses auto --quiet $(shell grep --files-with-matches 'from repeats import' tests/unit/*.py) $(TESTFLAGS)
+
+test-longest: compiled  ## the tests of processes that make test leaves out, for they take long
+	$(BIN)/python -m pytest -m long --numprocesses auto --dist loadfile --quiet tests/e2e $(TESTFLAGS)
 
 test-again: compiled  ## of the tests, those that failed the last time, one after another
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(TESTFLAGS)

@@ -85,6 +85,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tenure-benchmark-") as name, embedded_url(Path(name)) as url:
         environment = os.environ | {"TENURE_DATABASE_URL": url}
+        subprocess.run([sys.executable, "-m", "app.cli", "db", "upgrade"], env=environment, check=True)
         for instances in options.instances:
             measure(trace(Path(name), instances), environment, options.rounds)
 

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from app.commands import options
 from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
+from app.commands.novapast import NovaAsked, NovaPast, nova_past, of_nova, parse_since
 from app.commands.output import STDERR, STDOUT, interruptible, print_json, progress_bar, waiting
 from app.commands.workloads import eviction_policy, promise_of, sla_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
@@ -41,8 +42,11 @@ _EXAMPLE = "Example: tenure import north DS5-trace.txt --nodes 31x32 --sla 0.01"
 
 
 Files = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE...", help="Eucalyptus, SWF, CSV start_s,lifetime_s,cores, or a log as CSV; or .gz."),
+    list[Path] | None,
+    typer.Argument(
+        metavar="[FILE...]",
+        help="Eucalyptus, SWF, CSV start_s,lifetime_s,cores, a log as CSV, or what tenure nova export wrote; or .gz.",
+    ),
 ]
 CloudName = Annotated[str, typer.Argument(metavar="CLOUD", help="Name of the cloud, which the import makes.")]
 SpotFiles = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="A file of spot instances.")]
@@ -73,12 +77,13 @@ Restart = Annotated[bool, typer.Option("--restart", help="Throw away what an unf
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("import", epilog=_EXAMPLE)(import_past)
+    app.command("import", epilog=_EXAMPLE)(of_nova(import_past))
 
 
 def import_past(
+    of: NovaAsked,
     cloud: CloudName,
-    files: Files,
+    files: Files = None,
     *,
     spot: SpotFiles = None,
     nodes: Nodes = None,
@@ -107,13 +112,11 @@ def import_past(
     nothing. The command works on the service's database, with the settings of `tenure run`, whether or not the service
     runs.
     """
-    from app.importing.past import Wishes, parse_sizes  # noqa: PLC0415 - compiled code is slow to load
-
     policy = _policy(promise_of(sla_of(sla, no_sla=no_sla), guarantee, forecast), clock, eviction, min_windows)
-    gap_us = parse_duration(longest_gap) if longest_gap else None
-    platform, sizes = parse_nodes(nodes) if nodes else None, parse_sizes(flavors) if flavors else None
-    wishes = Wishes(platform, sizes, gap_us, stop_at_end)
-    asked = _ImportAsked(_cloud_name(cloud), files, spot or [], wishes, policy, _as_recorded(times, policy))
+    nova = nova_past(of, files or spot)
+    wishes = replace(_wishes(nodes, flavors, longest_gap), stop_at_end=stop_at_end, since_us=parse_since(of.since))
+    as_recorded = _as_recorded(times or (nova and "recorded"), policy)
+    asked = _ImportAsked(_cloud_name(cloud), files or [], spot or [], wishes, policy, as_recorded, nova)
     settings = None if dry_run else read_settings(data_dir=data_dir, database_url=database_url)
     (print_json if as_json else _print)(_run(asked, settings, parse_duration(wait) / SECOND_US, restart=restart))
 
@@ -127,6 +130,15 @@ class _ImportAsked(NamedTuple):
     wishes: Wishes
     policy: Policy
     as_recorded: bool
+    nova: NovaPast | None = None
+
+
+def _wishes(nodes: str | None, flavors: str | None, longest_gap: str | None) -> Wishes:
+    """Return the options for a past that are texts."""
+    from app.importing.past import Wishes, parse_sizes  # noqa: PLC0415 - compiled code is slow to load
+
+    platform, sizes = parse_nodes(nodes) if nodes else None, parse_sizes(flavors) if flavors else None
+    return Wishes(platform, sizes, parse_duration(longest_gap) if longest_gap else None)
 
 
 def _cloud_name(text: str) -> str:
@@ -157,11 +169,15 @@ def _run(asked: _ImportAsked, settings: Settings | None, wait_s: float, *, resta
     from app.importing.service import Import, rehearse  # noqa: PLC0415 - as above
     from app.importing.store.scratch import Scratch  # noqa: PLC0415 - as above
     from app.workbench.import_formats.files import read_past  # noqa: PLC0415 - as above
+    from app.workbench.import_formats.servers import read_told  # noqa: PLC0415 - as above
 
     with Scratch() as scratch:
-        past = Past(scratch, [str(path) for path in (*asked.on_demand, *asked.spot)], asked.wishes)
+        past = Past(scratch, _sources(asked), asked.wishes)
         with interruptible(_NOTHING_YET), progress_bar("reading") as progress:
-            read_past(past, asked.on_demand, asked.spot, progress)
+            if asked.nova is None:
+                read_past(past, asked.on_demand, asked.spot, progress)
+            else:
+                read_told(past, asked.nova.name, asked.nova.pieces(progress))
         wanted = Import(asked.cloud, past, past.finish(), asked.policy, asked.as_recorded)
         with interruptible(_NOTHING_YET), waiting(_COMPILES):
             warm_up()
@@ -171,6 +187,10 @@ def _run(asked: _ImportAsked, settings: Settings | None, wait_s: float, *, resta
         tell_database(settings)
         imported, table = asyncio.run(_import(wanted, settings, wait_s, restart=restart))
         return report(wanted, imported, table, dry_run=False)
+
+
+def _sources(asked: _ImportAsked) -> list[str]:
+    return [str(path) for path in (*asked.on_demand, *asked.spot)] or [asked.nova.name if asked.nova else ""]
 
 
 async def _import(wanted: Import, settings: Settings, wait_s: float, *, restart: bool) -> tuple[Imported, Run | None]:
@@ -214,6 +234,8 @@ def _print(told: dict[str, Any]) -> None:
     ]
     STDOUT.print("\n".join(lines), highlight=False, markup=False)
     _print_rules(told)
+    if told["record"] is not None:
+        _print_record(told["record"])
     _print_quotes(told)
 
 
@@ -230,6 +252,22 @@ def _print_rules(told: dict[str, Any]) -> None:
         shown = ", ".join(places) + (", ..." if rule["count"] > len(places) else "")
         table.add_row(rule["rule"], rule["effect"].replace("_", " "), str(rule["count"]), rule["what"], shown)
     STDOUT.print(table)
+
+
+def _print_record(record: dict[str, Any]) -> None:
+    """Print how far a record of servers can be trusted."""
+    unmet = record["unmet_demand"]
+    lines = [
+        f"the record: {record['rows']} rows, whole from {record['whole_from'][:16]}",
+        f"unmet demand: {unmet['servers']} servers with {unmet['cores']} cores found no host",
+        *(
+            f"{given['nodes']} nodes give out {given['cores']:g} times their cores, {given['memory']:g} times their "
+            f"memory and {given['disk']:g} times their disk"
+            for given in record["overcommit"]
+        ),
+        record["bias"],
+    ]
+    STDOUT.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
 def _print_quotes(told: dict[str, Any]) -> None:

@@ -130,7 +130,7 @@ def on_cloud(command: Callable[..., None]) -> Callable[..., None]:
         with connect(url, token) as client:
             command(client, cloud_meant(client, cloud), **given)
 
-    return _with_options(connected, command, 2)
+    return with_options(connected, command, 2)
 
 
 def on_service(command: Callable[..., None]) -> Callable[..., None]:
@@ -140,10 +140,10 @@ def on_service(command: Callable[..., None]) -> Callable[..., None]:
         with connect(url, token) as client:
             command(client, **given)
 
-    return _with_options(connected, command, 1)
+    return with_options(connected, command, 1)
 
 
-def _with_options(connected: Callable[..., None], command: Callable[..., None], count: int) -> Callable[..., None]:
+def with_options(connected: Callable[..., None], command: Callable[..., None], count: int) -> Callable[..., None]:
     """Return `connected` with its own options and those of the command, whose first `count` arguments it gives."""
     *shared, _ = signature(connected, eval_str=True).parameters.values()
     own = [*signature(command, eval_str=True).parameters.values()][count:]

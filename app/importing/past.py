@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name, node_name
@@ -69,12 +70,16 @@ def parse_sizes(text: str) -> Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """A caller's options for a past. `sizes` None takes what suits the format."""
+    """A caller's options for a past. `sizes` None takes what suits the format.
+
+    `since_us`: from when on a record of servers is whole, where the caller knows it better than the record.
+    """
 
     nodes: tuple[Resources, ...] | None = None
     sizes: Sizes | None = None
     longest_gap_us: int | None = None
     stop_at_end: bool = False
+    since_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,7 @@ class Past:
         self.formats: list[str] = []
         self.markets: list[str] = []
         self.line_count = 0
+        self.record: dict[str, Any] | None = None
         self._name_counts: dict[str, int] = {}
         self.eviction_policy: EvictionPolicy | None = None
         if wishes.nodes is not None:

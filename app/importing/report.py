@@ -26,6 +26,7 @@ def report(wanted: Import, imported: Imported, table: Run | None, *, dry_run: bo
         ],
         "lines": past.line_count,
         "rules": rules,
+        "record": past.record,
         "lines_left_out": sum(rule["count"] for rule in rules if rule["effect"] == Effect.LEFT_OUT),
         **_log(wanted, decider),
         "events": {"written": written, "there_before": imported.there_count},

@@ -25,7 +25,7 @@ from benchmarks.clusters.writing import JOB_COMMAND, LoneJob, lone_job, publish
 
 NO_CRIU = why_no_checkpoints()
 NO_CLUSTER = why_not()
-pytestmark = pytest.mark.skipif(bool(NO_CRIU), reason=NO_CRIU)
+pytestmark = [pytest.mark.real_parts, pytest.mark.skipif(bool(NO_CRIU), reason=NO_CRIU)]
 needs_cluster = pytest.mark.skipif(bool(NO_CLUSTER), reason=NO_CLUSTER)
 SMALL = Chain(20, 60, 0.25)
 

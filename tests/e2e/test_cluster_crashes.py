@@ -16,7 +16,7 @@ from benchmarks.clusters.lab import UNSAVED_S, Lab, Place, lab_at, wait, why_not
 from benchmarks.clusters.watching import Watch, busy_nodes_given_back, invariant_lines
 
 REASON = why_not()
-pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+pytestmark = [pytest.mark.real_parts, pytest.mark.skipif(bool(REASON), reason=REASON)]
 
 
 @pytest.fixture(scope="module")

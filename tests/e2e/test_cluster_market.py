@@ -23,7 +23,7 @@ from test_cluster_slurm import REASON, SAVING, Lab, wait
 
 from tenure_client import TenureClient
 
-pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+pytestmark = [pytest.mark.real_parts, pytest.mark.skipif(bool(REASON), reason=REASON)]
 NAME = f"bid{random.Random(os.getpid()).randrange(10**6)}"
 NOTICE_S = 15
 FILE = """\

@@ -27,7 +27,7 @@ from benchmarks.clusters.lab import why_not
 from tenure_client import TenureClient
 
 REASON = why_not()
-pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+pytestmark = [pytest.mark.real_parts, pytest.mark.skipif(bool(REASON), reason=REASON)]
 NAME = f"lab{os.getpid()}"
 """No other run of these tests on this host has machines of this name."""
 

@@ -36,7 +36,7 @@ def counts(report: dict[str, object]) -> dict[str, object]:
     "settings",
     [
         ["--sla", "0.1", "--forecast", "replay"],
-        ["--sla", "0.1", "--batch", "1", "--eviction", "yjf-global"],
+        pytest.param(["--sla", "0.1", "--batch", "1", "--eviction", "yjf-global"], marks=pytest.mark.long),
         ["--sla", "0.1", "--guarantee", "pooled"],
         ["--sla", "0.1", "--strata", "1h,1d"],
         ["--no-sla"],

@@ -14,6 +14,7 @@ def without_times(report: Any) -> Any:
     return {name: value for name, value in report.items() if name not in ("forecast_s", "wall_s", "reliability")}
 
 
+@pytest.mark.long
 def test_a_matrix_is_a_list_of_what_each_is_alone(crowded_days: list[str], directory: Path) -> None:
     logs, report = directory / "logs", directory / "report.html"
     options = ["--nodes", "3x4,2x4", "--sla", "0.1", "--sla", "none", "--log", str(logs), "--report", str(report)]
@@ -31,6 +32,7 @@ def test_a_matrix_is_a_list_of_what_each_is_alone(crowded_days: list[str], direc
     assert "tenure evaluate" in page
 
 
+@pytest.mark.long
 def test_baselines_stand_beside_an_evaluation(crowded_days: list[str]) -> None:
     options = ["--nodes", "3x4", "--sla", "0.1"]
     plain, with_them = (tenure_json("evaluate", *crowded_days, *options, *more) for more in ([], ["--baselines"]))
@@ -94,6 +96,7 @@ def test_reliability_of_a_cloud_is_that_of_the_evaluation(cloud: list[str], crow
     assert "compared: by epoch" in table.stdout
 
 
+@pytest.mark.long
 def test_what_if_of_a_cloud(cloud: list[str], crowded_days: list[str], directory: Path) -> None:
     """No change is no change; another platform gives what the evaluation of that platform does, and so does a CSV."""
     found = tenure_json("whatif", *cloud, "--nodes", "3x4,2x4", "--sla", "0.1,none")

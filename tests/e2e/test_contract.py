@@ -79,6 +79,7 @@ def import_prices(service: Process, folder: Path) -> None:
 
 
 @pytest.mark.timeout(SECONDS + 300)
+@pytest.mark.long
 def test_the_service_keeps_its_documented_contract(service: Process, tmp_path: Path) -> None:
     here = Path(__file__).parent
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(here / "contract.toml"), "run"]

@@ -126,6 +126,7 @@ def wait_for(holds) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_in_the_middle_loses_nothing(directory: Path) -> None:
     """Two workers, of which the one that delivers is killed again and again; the receiver fails for a while as well."""
     settings = {"TENURE_WEBHOOK_ALLOW_PRIVATE": "true", "TENURE_WEBHOOK_RETRY_S": "0.2"}

@@ -55,23 +55,28 @@ def hold(figures: Iterable[Figure]) -> None:
     assert all(one.holds for one in found), "\n".join(one.text() for one in found)
 
 
+@pytest.mark.long
 def test_farming_costs_nobody_anything_and_earns_nothing(synthetic: Table) -> None:
     hold(games.farm(synthetic, [SECOND_US]))
 
 
+@pytest.mark.long
 def test_hogs_leave_others_what_they_had(synthetic: Table) -> None:
     hold(games.hogs(synthetic))
 
 
+@pytest.mark.long
 def test_a_burst_at_the_ebb_keeps_its_stratum_and_is_hardly_evicted(synthetic: Table) -> None:
     hold(games.surf(synthetic))
 
 
 @needs_traces
+@pytest.mark.long
 @pytest.mark.parametrize("play", [partial(games.farm, lifetimes_us=[60 * SECOND_US]), games.surf], ids=["farm", "surf"])
 def test_games_on_a_recorded_cloud(real: Table, play: partial[Iterator[Figure]]) -> None:
     hold(play(real))
 
 
+@pytest.mark.long
 def test_who_lies_completes_no_more_than_the_honest(synthetic: Table) -> None:
     hold(games.lie(synthetic))

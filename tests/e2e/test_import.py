@@ -210,6 +210,7 @@ def test_a_log_of_a_cloud_is_the_past_of_another(service: Process, directory: Pa
     assert [row["instance_id"] for row in there] == [row["instance_id"] for row in rows]
 
 
+@pytest.mark.long
 def test_the_readmes_first_promise(service: Process, directory: Path) -> None:
     """A new user's first commands, as they stand in the README, lead to an accepted and a rejected spot request."""
     section = (Path(__file__).parents[2] / "README.md").read_text().split("## First promise")[1].split("\n## ")[0]

@@ -248,6 +248,7 @@ def wait_until(holds: Callable[[], object], seconds: float = 20) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", ["debian"], indirect=True)  # the tools themselves are tried by the dumps
 def test_upgrade_and_back(server: tuple[str, Path], tmp_path: Path) -> None:
     url, _ = server

@@ -489,7 +489,7 @@ def test_the_promise_and_the_curves(page: Page, service: Service) -> None:
     expect(page.get_by_role("region", name="List of tables").get_by_role("row")).to_have_count(2)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_every_page_is_accessible(browser: Browser, service: Service, scheme: str) -> None:
     """By axe: names, roles, structure, and the contrast of every text."""
     context = browser.new_context(color_scheme=scheme, viewport={"width": 1200, "height": 900})

@@ -123,6 +123,7 @@ def world(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     world.database.close()
 
 
+@pytest.mark.long
 def test_an_import_that_is_killed_leaves_all_or_nothing_and_is_done_again(world: World) -> None:
     draw = random.Random(35)
     world.imported("whole", world.many)
@@ -138,6 +139,7 @@ def test_an_import_that_is_killed_leaves_all_or_nothing_and_is_done_again(world:
     assert world.stored("killed") == expected
 
 
+@pytest.mark.long
 def test_workers_never_fit_a_venue_twice_and_killed_ones_change_no_answer(world: World) -> None:
     for name in ("one", "other"):
         world.imported(name, world.few)

@@ -242,7 +242,7 @@ def places(service: Service) -> list[str]:
     return [*(f"/ui/{place}" for place in PLACES), *pools, f"{pools[0]}?bids=x"]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_every_page_is_accessible(browser: Browser, service: Service, scheme: str) -> None:
     """By axe: names, roles, structure, and the contrast of every text."""
     context = browser.new_context(color_scheme=scheme, viewport={"width": 1200, "height": 900})

@@ -146,6 +146,15 @@ def test_no_tenant_moves_anything(twins: Iterator[Learned]) -> None:
     assert cloud.seq() == before
 
 
+def _rounded(told: Any) -> Any:
+    """Return what is told without the last digits of sums, which depend on the machine."""
+    if isinstance(told, dict):
+        return {name: _rounded(value) for name, value in told.items()}
+    if isinstance(told, list):
+        return [_rounded(value) for value in told]
+    return round(told, 12) if isinstance(told, float) else told
+
+
 def test_who_starts_and_stops_again_and_again_earns_nothing(twins: Iterator[Learned]) -> None:
     """Each start would bring the book what it may cost, and is over before it has borne any risk."""
     played, usual = next(twins), next(twins)
@@ -161,9 +170,9 @@ def test_who_starts_and_stops_again_and_again_earns_nothing(twins: Iterator[Lear
         results = played.send("POST", f"{played.path}/batch", {"operations": operations}, "a")["results"]
         answered = [(one["status"], one.get("body", {}).get("status")) for one in results]
         assert answered == [(201, "accepted"), (204, None)] * FLICKERS, results[:2]
-    assert played.books() == books
+    assert _rounded(played.books()) == _rounded(books)
     answers = len(LATER_S) * 2
-    assert played.told()[:answers] == usual.told()[:answers]
+    assert _rounded(played.told()[:answers]) == _rounded(usual.told()[:answers])
 
 
 def check_quota(rows: list[Any], usual: int) -> None:

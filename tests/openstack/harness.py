@@ -6,24 +6,31 @@ Each cloud has a folder (--folder) and ports of its own, so several stand side b
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from statistics import median, quantiles
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from nova_lab import NovaLab  # noqa: E402 - found by the line above
+from nova_lab import CLOUD, NovaLab  # noqa: E402 - found by the line above
+
+from tenure_client import NotFound  # noqa: E402 - as above
 
 MEBIBYTE = 2**20
+TURN = 20
 FOLDER = Path("/var/tmp/tenure-openstack-lab")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=("up", "down", "status", "variables"))
+    parser.add_argument("command", choices=("up", "down", "status", "variables", "measure"))
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--computes", type=int, default=2)
+    parser.add_argument("--servers", type=int, default=200, help="How many are measured, a half without the filter.")
     asked = parser.parse_args()
     lab = NovaLab(asked.folder)
     if asked.command == "up":
@@ -32,6 +39,8 @@ def main() -> None:
         lab.down()
     elif asked.command == "status":
         status(lab)
+    elif asked.command == "measure":
+        measure(lab, asked.servers)
     else:
         say("\n".join(f"export {name}={shlex.quote(value)}" for name, value in lab.variables().items()))
 
@@ -45,6 +54,42 @@ def up(lab: NovaLab, computes: int) -> None:
     say(f"the first server is {server.status} on {server.hypervisor_hostname} after {time.monotonic() - began_s:.1f} s")
     lab.cloud.compute.delete_server(server.id)
     status(lab)
+
+
+def measure(lab: NovaLab, servers: int) -> None:
+    """Create servers one after another, in turns with the filter and without, and tell the times until ACTIVE."""
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for turn in range(-(-servers // TURN)):
+        with_filter = turn % 2 == 0
+        lab.restart_scheduler(with_filter=with_filter)
+        one_server(lab)  # the scheduler has begun when this is active
+        times[with_filter] += [one_server(lab) for _ in range(TURN)]
+    lab.restart_scheduler(with_filter=True)
+    for with_filter, taken in times.items():
+        name = "with the filter" if with_filter else "without"
+        say(f"{name:16} {len(taken)} servers, until ACTIVE median {median(taken):.2f} s, p95 {p95(taken):.2f} s")
+    say(f"with / without {median(times[True]) / median(times[False]):.3f} (bar: 1.10)")
+    log = (lab.folder / "log/nova-scheduler.log").read_text()
+    shares = [float(found) for found in re.findall(r"may use .* after ([0-9.]+) ms", log)]
+    say(f"the filter took {median(shares):.1f} ms, p95 {p95(shares):.1f} ms of {len(shares)} requests (bar: 50 ms)")
+
+
+def one_server(lab: NovaLab) -> float:
+    """Create a server and remove it on both sides; return the seconds until it was ACTIVE."""
+    began_s = time.monotonic()
+    server = lab.create("measured", "tiny")
+    while (status := lab.cloud.compute.get_server(server.id).status) != "ACTIVE":
+        assert status == "BUILD", status
+        time.sleep(0.02)
+    taken_s = time.monotonic() - began_s
+    lab.cloud.compute.delete_server(server.id)
+    with suppress(NotFound):
+        lab.tenure.stop(CLOUD, server.id)
+    return taken_s
+
+
+def p95(values: list[float]) -> float:
+    return quantiles(values, n=20)[-1]
 
 
 def say(line: str) -> None:

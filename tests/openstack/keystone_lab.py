@@ -129,6 +129,11 @@ class Admin:
         self._client.put(f"{place}/users/{user}/roles/{self.roles[role]}").raise_for_status()
         return user
 
+    def offer(self, kind: str, url: str) -> None:
+        """Put a service of this type into the catalogue."""
+        service = self._post("/services", {"service": {"type": kind, "name": kind}})["service"]["id"]
+        self._post("/endpoints", {"endpoint": {"service_id": service, "interface": "public", "url": url}})
+
     def token_of(self, name: str, *, scope: dict[str, Any]) -> str:
         user = {"name": name, "password": SECRET, "domain": {"id": "default"}}
         identity = {"methods": ["password"], "password": {"user": user}}

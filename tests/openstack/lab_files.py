@@ -7,27 +7,14 @@ import hashlib
 import json
 from pathlib import Path
 
+from app.nova.enabling import provider_text
+
 SECRET = "secret-of-the-lab"
 REGION = "RegionOne"
 DATABASES = ("keystone", "glance", "placement", "nova_api", "nova_cell0", "nova", "tenure")
 SERVICES = ("postgres", "epmd", "rabbit", "rabbit_dist", "keystone", "placement", "glance", "nova_api", "neutron")
 PORTS = (*SERVICES, "tenure_1", "tenure_2", "daemon")
 """Every port of a lab has a name."""
-PROVIDERS = """\
-meta:
-  schema_version: '1.0'
-providers:
-  - identification:
-      uuid: $COMPUTE_NODE
-    inventories:
-      additional:
-        - CUSTOM_TENURE_SPOT:
-            total: 10000
-            max_unit: 10000
-    traits:
-      additional:
-        - CUSTOM_TENURE
-"""
 _KEYSTONE = """
 [DEFAULT]
 log_file = {log}/keystone-service.log
@@ -227,7 +214,7 @@ def write_files(folder: Path, programs: Path, ports: dict[str, int], *, with_fil
     ):
         texts[name] = text + _TOKENS.replace("{user}", user)
     written = {name: text.format(**named) for name, text in texts.items()}
-    written |= {"nova/providers/tenure.yaml": PROVIDERS, "serve.py": _SERVE, "neutron.py": _NEUTRON}
+    written |= {"nova/providers/tenure.yaml": provider_text(), "serve.py": _SERVE, "neutron.py": _NEUTRON}
     written["nova/api-paste.ini"] = (programs / "../etc/nova/api-paste.ini").read_text()
     written["rabbit/rabbitmq.conf"] = _RABBIT.format(**named)
     written["rabbit/definitions.json"] = json.dumps(_definitions())

@@ -55,8 +55,7 @@ def twin_specs(name: str) -> dict[str, str]:
 def _made(lab: NovaLab) -> Path:
     """Return the template's folder, which is made first if there is none for these versions."""
     sources = [ROOT / "tools/openstack.lock", *sorted((ROOT / "migrations/versions").glob("*.py"))]
-    sources += [Path(__file__), Path(__file__).with_name("lab_files.py")]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in [*sources, Path(__file__)])).hexdigest()[:16]
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         flock(lock, LOCK_EX)

@@ -161,6 +161,12 @@ class NovaLab:
         """A client with the admin token of Tenure's own."""
         return TenureClient(self.url("tenure_1"), TOKEN)
 
+    def run_tenure(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `tenure` with the variables of the admin."""
+        command = [sys.executable, "-m", "app.cli", *words]
+        environment = os.environ | self.variables() | {"PYTHONPATH": str(ROOT)}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
     # Servers.
 
     def create(self, name: str, flavor: str, connection: Connection | None = None, **hints: str) -> Any:
@@ -206,7 +212,7 @@ class NovaLab:
         (data / "postmaster.pid").unlink(missing_ok=True)
         words = [binaries / "postgres", "-D", data, "-p", str(self.ports["postgres"]), "-k", self.folder / "pg"]
         self.processes.start("postgres", words, {"PATH": os.environ["PATH"]}, user="postgres")
-        self.wait_for_port("postgres")
+        until(self._database_answers, UP_S, lambda: self.processes.output("postgres"))
 
     def start_broker(self) -> None:
         environment = {"PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"} | broker_environment(self.folder, self.ports)
@@ -270,6 +276,12 @@ class NovaLab:
         with psycopg.connect(self.database_url("keystone")) as connection:
             return dict(connection.execute("SELECT name, id FROM project WHERE NOT is_domain").fetchall())
 
+    def restart_scheduler(self, *, with_filter: bool) -> None:
+        """Start Nova's scheduler again, with Tenure's filter or without."""
+        self.processes.kill("scheduler")
+        write_files(self.folder, PROGRAMS, self.ports, with_filter=with_filter)
+        self.start_control("scheduler")
+
     def wait_for_port(self, name: str, within_s: float = UP_S) -> None:
         until(lambda: listens(self.ports[name]) or self._must_run(name), within_s, lambda: self.processes.output(name))
 
@@ -279,7 +291,12 @@ class NovaLab:
 
     def wait_for_computes(self, wanted: int) -> None:
         """Until so many hosts are known to the scheduler's cell and to Placement."""
-        until(lambda: self._known_hosts() >= wanted, UP_S, lambda: f"{self._known_hosts()} of {wanted} hosts", 0.5)
+        until(
+            lambda: self._all_run() and self._known_hosts() >= wanted,
+            UP_S,
+            lambda: f"{self._known_hosts()} of {wanted} hosts",
+            0.5,
+        )
 
     def make_cloud(self, computes: int) -> None:
         """Make Tenure's cloud with the nodes and flavors of Nova's, which admits what has room until it has a past."""
@@ -299,6 +316,13 @@ class NovaLab:
         if with_tenure:
             self.start_tenure()
 
+    def _database_answers(self) -> bool:
+        try:
+            psycopg.connect(self.database_url("postgres")).close()
+        except psycopg.OperationalError:
+            return self._must_run("postgres")
+        return True
+
     def _tenure_answers(self) -> bool:
         try:
             return httpx2.get(f"{self.url('tenure_1')}/healthcheck", timeout=5).is_success
@@ -308,6 +332,9 @@ class NovaLab:
     def _must_run(self, name: str) -> bool:
         assert self.processes.runs(name), f"{name} has ended:\n{self.processes.output(name)}"
         return False
+
+    def _all_run(self) -> bool:
+        return all(self.processes.runs(name) or self._must_run(name) for name in self.processes.names())
 
     def _known_hosts(self) -> int:
         with psycopg.connect(self.database_url("nova_api")) as connection:
@@ -328,7 +355,12 @@ class NovaLab:
         return os.environ | own | ({"PYTHONPATH": str(self.folder / "filter")} if self.with_filter else {})
 
     def _install_filter(self) -> None:
-        shutil.copytree(FILTER, self.folder / "filter")
+        """Install the filter's distribution beside Nova's, from a copy: several labs may be made at once."""
+        source = self.folder / "state/filter-source"
+        shutil.copytree(FILTER, source)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        words = [*pip, "--no-build-isolation", "--no-index", "--target", self.folder / "filter", source]
+        subprocess.run([str(word) for word in words], check=True)
 
     def _make_postgres(self, binaries: Path, data: Path) -> None:
         shutil.chown(data.parent, "postgres")

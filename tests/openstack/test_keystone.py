@@ -15,7 +15,7 @@ from app.platform.http.auth import granted_to
 from app.platform.http.serving import Served
 from app.processes.endpoints import ENDPOINTS
 
-pytestmark = pytest.mark.timeout(900)  # on a busy machine Keystone takes minutes to begin
+pytestmark = [pytest.mark.real_parts, pytest.mark.timeout(900)]  # on a busy machine Keystone takes minutes to begin
 KEPT_S = 3.0
 EXPECTED = {
     "system admin": Role.ADMIN,

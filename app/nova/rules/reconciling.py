@@ -14,9 +14,10 @@ from enum import StrEnum
 from app.nova.rules.lives import Life
 from app.nova.rules.marks import marks_of_notice, marks_of_promise
 from app.nova.rules.seen import KnownLife, Presence, Server, ServerStep, ServerVerdict, StepKind
+from app.nova.rules.sizes import is_size_of
 
 SURELY_AFTER_S = 5.0
-"""A view of Nova tells nothing of a start that was decided later, and clocks differ."""
+"""A view of Nova tells nothing of a start that was decided later, and clocks differ. What is deleted stays so."""
 ABSENT_AFTER_S = 30.0
 """A server that Nova does not find may be on its way from its API to its cell for so long."""
 _AGAIN_S = 5.0
@@ -103,7 +104,7 @@ def _gone(server: Server | None, known: KnownLife | None, moments: ViewTimes) ->
         return ServerVerdict((ServerStep(StepKind.CONFIRM, "it is gone from Nova", known.life),) if confirms else ())
     seen_s = (moments.seen_at - known.at).total_seconds()
     enough_s = ABSENT_AFTER_S if server is None else SURELY_AFTER_S
-    if seen_s < enough_s:
+    if seen_s < enough_s and not (server is not None and server.status in _GONE):
         return ServerVerdict(again_s=enough_s - seen_s)
     if server is not None and _never_ran(server, known):
         return ServerVerdict((ServerStep(StepKind.ABORT, "Nova accepted it and never ran it", known.life),))
@@ -172,13 +173,14 @@ def _unknown(
         return ServerVerdict(again_s=left_s)
     if server.task in _DELETING:
         return ServerVerdict()
-    return ServerVerdict((ServerStep(StepKind.DELETE, "nothing is promised to this spot server"),))
+    return ServerVerdict((ServerStep(StepKind.CLEAR, "nothing is promised to this spot server"),))
 
 
 def _running(server: Server, known: KnownLife, nodes: AbstractSet[str]) -> ServerVerdict:
     """Follow a running server to another node or size, and let a spot server tell its promise."""
-    is_resized = server.demand is not None and server.demand != known.demand
-    if server.is_spot != known.is_spot or (server.is_spot and is_resized):
+    is_resized = server.demand is not None and known.demand is not None and server.demand != known.demand
+    is_another = is_resized and not is_size_of(known.flavor, server.plain_flavor)
+    if server.is_spot != known.is_spot or (server.is_spot and is_another):
         return ServerVerdict(
             (ServerStep(StepKind.STOP, "it has another flavor, which nothing was promised for", known.life),), 1.0
         )

@@ -42,7 +42,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class KnownLife:
-    """The newest life of a server as Tenure knows it. `status` is Tenure's word; `demand` that of its flavor.
+    """The newest life of a server as Tenure knows it. `status` is Tenure's word, `demand` that of its flavor.
 
     `leaves_by` is the deadline of an eviction that nobody has confirmed; `deadline` the end of its promise.
     """
@@ -51,6 +51,7 @@ class KnownLife:
     status: str
     is_spot: bool
     node: str | None
+    flavor: str
     demand: Resources | None
     at: datetime
     deadline: datetime | None = None
@@ -66,7 +67,10 @@ class KnownLife:
 
 
 class StepKind(StrEnum):
-    """The kinds of steps: the first six are told to Tenure, the others are done in Nova."""
+    """The kinds of steps: those up to `move` are told to Tenure, the others are done in Nova.
+
+    `clear` is the deletion of a spot server that nothing was promised to.
+    """
 
     STOP = "stop"
     ABORT = "abort"
@@ -78,6 +82,7 @@ class StepKind(StrEnum):
     TAG = "tag"
     UNTAG = "untag"
     DELETE = "delete"
+    CLEAR = "clear"
     SHELVE = "shelve"
     OFFLOAD = "offload"
     FORCE = "force"

@@ -55,6 +55,11 @@ def name_of_size(known: Mapping[str, Resources], plain: str, demand: Resources) 
     return name
 
 
+def is_size_of(flavor: str, plain: str) -> bool:
+    """Return True if a flavor of Tenure is one of those of this plain name."""
+    return flavor == plain or (flavor.startswith(f"{plain}--") and flavor.removeprefix(f"{plain}--").isdigit())
+
+
 def capacity_of(inventories: Mapping[str, Mapping[str, Any]]) -> Resources:
     """Return what may be used of a provider, by its inventories in Placement; 0 for what it does not count."""
     cores = _usable(inventories, "VCPU") + _usable(inventories, "PCPU")

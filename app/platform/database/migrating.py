@@ -265,18 +265,21 @@ def _migrate(connection: Connection, direction: str, target: str, patience_s: fl
             with _watched(connection):
                 _run_alembic(connection, direction, target)
         except SQLAlchemyError as error:
-            if connection.invalidated:
-                raise LogUnavailable(
-                    "the database was lost while the schema was being changed, or this process stood still for over "
-                    f"{_STILL_MS / 1000:g} s and lost its turn; what was finished stays, and the rest can be done again"
-                ) from error
-            connection.rollback()
-            if not _is_lock_missing(error):
+            if connection.invalidated or not _is_lock_missing(error):
                 raise
+            connection.rollback()
             return False
         return True
 
-    _wait(step, lambda: f"waiting for a lock on the database: {_oldest(connection)}", _RETRY_S, patience_s)
+    try:
+        _wait(step, lambda: f"waiting for a lock on the database: {_oldest(connection)}", _RETRY_S, patience_s)
+    except SQLAlchemyError as error:
+        if connection.invalidated or isinstance(driver_error(error), _SILENT):
+            raise LogUnavailable(
+                "the database was lost while the schema was being changed, or this process stood still for over "
+                f"{_STILL_MS / 1000:g} s and lost its turn; what was finished stays, and the rest can be done again"
+            ) from error
+        raise
 
 
 def _is_lock_missing(error: SQLAlchemyError) -> bool:

@@ -1,4 +1,4 @@
-"""Reads recorded pasts line by line: four formats, told apart by their first line (docs/import.md).
+"""Reads recorded pasts line by line: five formats, told apart by their first line (docs/import.md).
 
 A line that cannot be read raises an InputError that names it. A line that can be read but makes no sense falls under a
 rule (importing/rules/pastrules.py). Only the scratch file is written.
@@ -23,6 +23,7 @@ from app.importing.past import Past, Sizes, is_name
 from app.importing.rules.pastrules import PastRule
 from app.importing.rules.records import FileLine, PastInstance
 from app.workbench.import_formats.log import LOG_COLUMNS, read_past_log
+from app.workbench.import_formats.servers import is_servers_head, parse_pieces, read_servers
 from app.workbench.workload import CSV_HEADER
 
 _LONGEST_LINE = 4096
@@ -97,12 +98,23 @@ def _read_file(source: _Source, lines: NumberedLines, *, alone: bool) -> None:
         source.past.formats.append("log")
         source.past.markets[0] = "both"
         read_past_log(source.past, (line for _, line in whole))
+    elif is_servers_head(first):
+        _read_servers(source, whole, number, alone=alone)
     elif first.startswith(";") or len(words) == _SWF_FIELDS:
         source.past.formats.append("swf")
         _read_swf(source, whole)
     else:
-        wanted = f"a START or STOP line, the header {','.join(CSV_HEADER)}, a log's header, or a line of SWF"
+        header = ",".join(CSV_HEADER)
+        wanted = f"a START or STOP line, the header {header}, a log's header, a file of servers, or a line of SWF"
         raise source.broken(number, f"expected {wanted}")
+
+
+def _read_servers(source: _Source, whole: NumberedLines, number: int, *, alone: bool) -> None:
+    if not alone:
+        raise source.broken(number, "a file of servers is a whole past: import it alone")
+    source.past.formats.append("servers")
+    source.past.markets[0] = "both"
+    read_servers(source.past, parse_pieces(source.past.files[0], whole))
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------

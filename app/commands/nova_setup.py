@@ -1,0 +1,148 @@
+"""The commands `nova enable` and `nova check`: what a cloud of Nova needs to sell spot, made and looked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from app.commands.connecting import connect
+from app.commands.options import LOCAL, Json, Token, Url
+from app.commands.output import STDOUT, print_json, print_text
+from app.domain.inputs import parse_duration
+
+if TYPE_CHECKING:
+    from app.nova.cloud import NovaCloud
+    from app.nova.rules.findings import CheckFinding
+    from app.nova.rules.twins import TwinStep, Untwinned
+    from tenure_client import TenureClient
+
+Flavors = Annotated[list[str] | None, typer.Argument(metavar="FLAVOR...", help="The flavors; all if none is named.")]
+NewCloud = Annotated[str, typer.Option("--cloud", envvar="TENURE_CLOUD", help="The cloud in Tenure; made if missing.")]
+Lifetime = Annotated[
+    str | None, typer.Option(metavar="TIME", help="The lifetime of servers that say none, as those of dashboards.")
+]
+Write = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where to write what Nova's files need.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Tell what would be changed, and change nothing.")]
+Files = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--nova-conf", metavar="FILE", show_default="/etc/nova/nova.conf", help="Nova's configuration; may be repeated."
+    ),
+]
+Pool = Annotated[bool, typer.Option("--pool", help="The daemon reads from a pool, so it needs no topic of its own.")]
+_NOVA_CONF = Path("/etc/nova/nova.conf")
+
+
+def enable(
+    flavors: Flavors = None,
+    *,
+    cloud: NewCloud,
+    url: Url = LOCAL,
+    token: Token = None,
+    lifetime: Lifetime = None,
+    write: Write = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Make spot twins of flavors, and bring the cloud's flavors and nodes into Tenure.
+
+    OpenStack is reached as by its own commands: OS_CLOUD and clouds.yaml, or OS_AUTH_URL and so on, as an admin. To do
+    it again changes nothing. Nova's configuration is not touched: --write gives what its files need.
+    """
+    from app.nova.cloud import NovaCloud  # noqa: PLC0415 - slow to load
+    from app.nova.enabling import make_twins, write_texts  # noqa: PLC0415 - as above
+    from app.nova.rules.twins import plan_twins  # noqa: PLC0415 - as above
+
+    if lifetime is not None:
+        parse_duration(lifetime)
+    nova = NovaCloud()
+    with connect(url, token) as client:
+        steps, left = plan_twins(nova.flavors(), frozenset(flavors or ()), lifetime)
+        if not dry_run:
+            make_twins(nova, steps)
+            _bring(nova, client, cloud)
+    written = [] if write is None or dry_run else write_texts(write, cloud, url)
+    if as_json:
+        _print_enabled(steps, left, written)
+    else:
+        _tell(steps, left, written, is_done=not dry_run)
+    if left and flavors:
+        raise typer.Exit(1)
+
+
+def check(*, nova_conf: Files = None, pool: Pool = False, as_json: Json = False) -> None:
+    """Look for what keeps a cloud from selling spot: in Nova's configuration here, and in the cloud.
+
+    Run it on a host that has the scheduler's configuration. OpenStack is reached as by its own commands, as an admin.
+    """
+    findings = _findings(nova_conf or [_NOVA_CONF], has_pool=pool)
+    if as_json:
+        print_json({"ok": not _is_bad(findings), "findings": [finding.as_json() for finding in findings]})
+    else:
+        table = Table("check", "", "found", "to do")
+        for one in findings:
+            state = Text("-") if one.ok is None else Text("ok", "green") if one.ok else Text("no", "red")
+            table.add_row(one.check, state, Text(one.told), Text(one.todo))
+        STDOUT.print(table)
+    if _is_bad(findings):
+        raise typer.Exit(1)
+
+
+def _findings(files: list[Path], *, has_pool: bool) -> list[CheckFinding]:
+    from app.nova.cloud import NovaCloud  # noqa: PLC0415 - slow to load
+    from app.nova.configured import judge_login, provider_files, read_configuration  # noqa: PLC0415 - as above
+    from app.nova.rules import findings  # noqa: PLC0415 - as above
+    from app.nova.rules.twins import TRAIT, faults_of_twins  # noqa: PLC0415 - as above
+
+    configured, nova = read_configuration(files), NovaCloud()
+    return [
+        *findings.judge_filters(configured),
+        findings.judge_providers(*provider_files(configured)),
+        findings.judge_trait({one.name: nova.resources(one) for one in nova.providers(TRAIT)}),
+        findings.judge_topic(configured, has_pool=has_pool),
+        findings.judge_twins(faults_of_twins(nova.flavors())),
+        findings.judge_ratio(configured),
+        judge_login(files, configured),
+    ]
+
+
+def _is_bad(findings: list[CheckFinding]) -> bool:
+    return any(finding.ok is False for finding in findings)
+
+
+def _bring(nova: NovaCloud, client: TenureClient, cloud: str) -> None:
+    """Make the cloud if it is missing, and give it the flavors and the nodes that Nova has."""
+    from app.nova.books import TenureSide  # noqa: PLC0415 - slow to load
+    from app.nova.rules.twins import TRAIT  # noqa: PLC0415 - as above
+    from app.nova.syncing import Syncing  # noqa: PLC0415 - as above
+    from tenure_client import NotFound  # noqa: PLC0415 - as above
+
+    try:
+        client.cloud(cloud)
+    except NotFound:
+        client.create_cloud(cloud)
+    syncing = Syncing(nova, TenureSide(client, client, cloud), TRAIT)
+    syncing.nodes()
+    syncing.flavors()
+
+
+def _print_enabled(steps: list[TwinStep], left: list[Untwinned], written: list[Path]) -> None:
+    twins = [{"name": step.name, "made": step.flavor is None, "specs": dict(step.specs)} for step in steps]
+    without = [{"name": one.name, "why": one.why} for one in left]
+    print_json({"twins": twins, "without": without, "written": [str(path) for path in written]})
+
+
+def _tell(steps: list[TwinStep], left: list[Untwinned], written: list[Path], *, is_done: bool) -> None:
+    for step in steps:
+        what = "made" if step.flavor is None else "given what it lacked"
+        print_text(Text(f"{step.name}: {what}" if is_done else f"{step.name}: would be {what}"))
+    for one in left:
+        print_text(Text(f"{one.name} has no twin: {one.why}"))
+    for path in written:
+        print_text(Text(f"written: {path}"))
+    if not steps:
+        print_text(Text("the twins are as they should be"))

@@ -1,0 +1,57 @@
+"""Carries out steps, each by one request. All of them may be done twice, also by two daemons at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from app.nova.books import TenureSide
+from app.nova.cloud import NovaCloud
+from app.nova.rules.lives import Life
+from app.nova.rules.marks import EVICTING
+from app.nova.rules.seen import Server, ServerStep, StepKind
+
+logger = logging.getLogger(__name__)
+_QUIET = frozenset({StepKind.MARK, StepKind.UNMARK, StepKind.TAG, StepKind.UNTAG})
+
+
+class Deeds:
+    """Does what a step says, on the side that it belongs to."""
+
+    def __init__(self, nova: NovaCloud, books: TenureSide) -> None:
+        self._nova, self._books = nova, books
+
+    def do(self, step: ServerStep, server_id: str, server: Server | None) -> None:
+        """Take a step about a server, which is None if Nova does not have it."""
+        if step.life is None:
+            self._in_nova(step, server_id)
+        else:
+            self._in_tenure(step, step.life, server)
+        level = logging.DEBUG if step.kind in _QUIET else logging.INFO
+        logger.log(
+            level, "%s", step.kind, extra={"server": server_id, "life": step.life and step.life.number, "why": step.why}
+        )
+
+    def _in_tenure(self, step: ServerStep, life: Life, server: Server | None) -> None:
+        if step.kind is StepKind.OBSERVE and server is not None:
+            self._books.observe(life, server)
+        elif step.kind is StepKind.MOVE and server is not None and server.node is not None:
+            self._books.move(life, server.node)
+        else:
+            ends = {StepKind.STOP: self._books.stop, StepKind.ABORT: self._books.abort}
+            ends.get(step.kind, self._books.confirm)(life)
+
+    def _in_nova(self, step: ServerStep, server: str) -> None:
+        nova = self._nova
+        deeds: dict[StepKind, Callable[[], None]] = {
+            StepKind.DELETE: lambda: nova.delete(server),
+            StepKind.CLEAR: lambda: nova.delete(server),
+            StepKind.SHELVE: lambda: nova.act(server, "shelve"),
+            StepKind.OFFLOAD: lambda: nova.act(server, "shelveOffload"),
+            StepKind.FORCE: lambda: nova.act(server, "forceDelete"),
+            StepKind.MARK: lambda: nova.mark(server, step.marks),
+            StepKind.UNMARK: lambda: nova.unmark(server, step.marks),
+            StepKind.TAG: lambda: nova.tag(server, EVICTING),
+            StepKind.UNTAG: lambda: nova.untag(server, EVICTING),
+        }
+        deeds[step.kind]()

@@ -1,0 +1,1 @@
+"""Tenure for users of OpenStack: commands of `openstack`, and a service of openstacksdk."""

@@ -1,0 +1,99 @@
+"""The ground of the commands: requests with errors as the `openstack` command tells them, and values in columns."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from tenureclient.api import RequestRefused, TenureApi
+
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class TenureCommand(command.Command):  # type: ignore[misc]
+    """A command that asks Tenure. `tell` gives the answer."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:  # noqa: ANN401 - as the kind of command wants it
+        """Ask, and return what is shown. Raises CommandError with Tenure's sentence if it refuses."""
+        with told():
+            return self.tell(self.tenure, parsed_args)
+
+    @property
+    def tenure(self) -> TenureApi:
+        """The requests to Tenure."""
+        client: TenureApi = self.app.client_manager.tenure
+        return client
+
+    def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401 - as above
+        """Ask Tenure for the answer."""
+        raise NotImplementedError
+
+
+class TenureLister(TenureCommand, command.Lister):  # type: ignore[misc]
+    """A command whose answer is a table. `columns`: fields of the answer, with dots for those within another."""
+
+    columns: Sequence[str] = ()
+
+    def rows(self, items: Iterable[Mapping[str, Any]]) -> tuple[Sequence[str], Iterator[tuple[Any, ...]]]:
+        """Return the table of these items."""
+        return self.columns, (tuple(field(item, name) for name in self.columns) for item in items)
+
+
+class TenureShow(TenureCommand, command.ShowOne):  # type: ignore[misc]
+    """A command whose answer is one thing."""
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Tell what Tenure refuses as the error of a command."""
+    try:
+        yield
+    except RequestRefused as refused:
+        code = f" ({refused.code})" if refused.code else ""
+        raise exceptions.CommandError(f"{refused}{code}") from refused
+
+
+def field(item: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - JSON
+    """Return a field of an answer, by its name with dots; None if it is not there."""
+    value: Any = item
+    for word in name.split("."):
+        value = value.get(word) if isinstance(value, Mapping) else None
+    return value
+
+
+def shown(item: Mapping[str, Any], names: Sequence[str]) -> tuple[Sequence[str], tuple[Any, ...]]:
+    """Return one thing by these fields."""
+    return names, tuple(field(item, name) for name in names)
+
+
+def duration_s(text: str) -> float:
+    """Return the seconds of a duration such as 90m, 2h or 7d. Raises ArgumentTypeError if it is none."""
+    found = _DURATION.fullmatch(text.strip())
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration: write 45s, 90m, 24h or 30d")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def probability(text: str) -> float:
+    """Return a probability. Raises ArgumentTypeError if it is none between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a probability between 0 and 1")
+    return value
+
+
+def count(text: str) -> int:
+    """Return a number from 1 on. Raises ArgumentTypeError if it is none."""
+    if not text.isdecimal() or not 1 <= int(text) <= 100_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 100000")
+    return int(text)

@@ -1,0 +1,59 @@
+"""The commands `openstack tenure eviction list` and `confirm`, and `openstack tenure drill`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from osc_lib import exceptions
+
+from tenureclient.api import TenureApi, part
+from tenureclient.osc.answers import TenureCommand, TenureLister, TenureShow, shown
+from tenureclient.osc.novas import server_id
+
+
+class ListEvictions(TenureLister):
+    """List servers that are being evicted, with the time until which each may go on"""
+
+    columns = ("id", "node", "flavor", "reason", "scheduled_at", "deadline", "status")
+
+    def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401, ARG002 - of cliff
+        """Ask for the hand-overs."""
+        return self.rows(tenure.every("/handovers", "handovers"))
+
+
+class ConfirmEviction(TenureCommand):
+    """Confirm that an evicted server is gone, before its time is up"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the options."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        parser.add_argument("server", metavar="<server>", help="Name or id of the server")
+        return parser
+
+    def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401 - of cliff
+        """Confirm the hand-over of the server's newest life."""
+        life = tenure.instance_of(server_id(self.app.client_manager, given.server))
+        tenure.post(f"/handovers/{part(life['id'])}/confirm")
+
+
+class DrillEviction(TenureShow):
+    """Evict a spot server as a drill, the one started last if none is named (admin)"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the options."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        parser.add_argument("server", metavar="<server>", nargs="?", help="Name or id of a server")
+        parser.add_argument("--yes", action="store_true", help="Evict it; without this, tell only which it would be")
+        return parser
+
+    def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401 - of cliff
+        """Evict, or tell the victim."""
+        manager = self.app.client_manager
+        instance = None if given.server is None else tenure.instance_of(server_id(manager, given.server))["id"]
+        if given.yes:
+            return shown(tenure.post("/drill", instance=instance), ("id", "seq", "at"))
+        victim = tenure.get("/drill", instance=instance)
+        if not victim:
+            raise exceptions.CommandError("No spot server runs")
+        return shown(victim, ("id", "flavor", "node", "at", "lifetime_s", "eviction_probability"))

@@ -1,0 +1,36 @@
+"""The command `openstack tenure quote`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tenureclient.api import TenureApi
+from tenureclient.osc.answers import TenureLister, duration_s, probability
+from tenureclient.osc.novas import flavor_name
+
+
+class ListQuotes(TenureLister):
+    """Tell the lifetime that a spot server of each flavor would be promised now, or the risk of one asked for"""
+
+    columns = (
+        "flavor", "slots", "eviction_probability", "lifetime_s", "asked_lifetime_s", "estimated_eviction_probability",
+        "eviction_probability_bound",
+    )  # fmt: skip
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the options."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        parser.add_argument("--flavor", metavar="<flavor>", help="Name of a flavor, or name or id of one of Nova's")
+        parser.add_argument("--lifetime", metavar="<time>", type=duration_s, help="Lifetime to ask for, such as 2h")
+        parser.add_argument("--probability", metavar="<p>", type=probability, help="Acceptable risk of an eviction")
+        return parser
+
+    def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401 - of cliff
+        """Ask for the quotes of the newest table."""
+        flavor = given.flavor
+        if flavor is not None:
+            known = {one["name"] for one in tenure.every("/flavors", "flavors")}
+            flavor = flavor_name(self.app.client_manager, flavor, known)
+        asked = {"lifetime_s": given.lifetime, "eviction_probability": given.probability}
+        return self.rows(tenure.get("/quotes", flavor=flavor, **asked)["quotes"])

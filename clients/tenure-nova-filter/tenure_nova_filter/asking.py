@@ -1,0 +1,132 @@
+"""Questions to Tenure over HTTP with Keystone's tokens, given up soon: a scheduler waits for the answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from keystoneauth1 import exceptions, loading
+from keystoneauth1.adapter import Adapter
+
+from tenure_nova_filter.wanted import Demand
+
+GROUP = "tenure"
+SERVICE_TYPE = "preemptible"
+TIMEOUT_S = 2
+_FLAVORS_S = 60.0
+_AGAIN_S = 1.0
+_PAGE = 1000
+_BUSY = 429
+_FAULT = 500
+
+
+class TenureUnreachable(Exception):
+    """Tenure gave no answer, or none that decides."""
+
+
+class TenureRefused(Exception):
+    """Tenure refused a request; `status` and `body` are its answer's."""
+
+    def __init__(self, status: int, body: Mapping[str, Any]) -> None:
+        super().__init__(status, body)
+        self.status = status
+        self.body = body
+
+
+class Pausing:
+    """After a failure nothing is tried for `pause_s`, so that not every request waits for a service that is away."""
+
+    def __init__(self, pause_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._pause_s, self._now_s = pause_s, now_s
+        self._open_until_s = -1.0
+
+    @property
+    def is_open(self) -> bool:
+        return self._now_s() < self._open_until_s
+
+    def fail(self) -> None:
+        self._open_until_s = self._now_s() + self._pause_s
+
+    def succeed(self) -> None:
+        self._open_until_s = -1.0
+
+
+class Tenure:
+    """One cloud of a Tenure. Of the methods any may raise TenureUnreachable or TenureRefused."""
+
+    def __init__(self, adapter: Adapter, cloud: str, breaker: Pausing) -> None:
+        self._adapter, self._cloud, self._breaker = adapter, cloud, breaker
+        self._flavors: dict[str, Demand] = {}
+        self._read_at_s = -_FLAVORS_S
+        self._lock = threading.Lock()
+
+    def start(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask for a start, and return the decision. Asked again for the same id it is the same."""
+        return self._ask("POST", "/instances", json=body)
+
+    def find(self, instance: str) -> dict[str, Any] | None:
+        """Return what Tenure knows of an instance; None if it never heard of it."""
+        try:
+            return self._ask("GET", f"/instances/{instance}")
+        except TenureRefused as refused:
+            if _codes(refused.body) == ["preemptible.instance.not_found"]:
+                return None
+            raise
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return self._every("nodes")
+
+    def flavors(self, lacks: Callable[[Mapping[str, Demand]], bool]) -> dict[str, Demand]:
+        """Return the flavors by name; they are read again after a minute, or sooner if `lacks` says so."""
+        with self._lock:
+            age_s = time.monotonic() - self._read_at_s
+            if age_s >= _FLAVORS_S or (age_s >= _AGAIN_S and lacks(self._flavors)):
+                self._flavors = {
+                    one["name"]: Demand(one["cores"], one["memory_mib"], one["disk_gib"])
+                    for one in self._every("flavors")
+                }
+                self._read_at_s = time.monotonic()
+            return self._flavors
+
+    def _every(self, name: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        path: str | None = f"/{name}?limit={_PAGE}"
+        while path is not None:
+            page = self._ask("GET", path)
+            found += page[name]
+            after = [link["href"] for link in page.get("links", ()) if link.get("rel") == "next"]
+            path = after[0].partition(f"/clouds/{self._cloud}")[2] if after else None
+        return found
+
+    def _ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - keystoneauth1's own words
+        if self._breaker.is_open:
+            raise TenureUnreachable("it could not be reached a moment ago")
+        try:
+            answer = self._adapter.request(
+                f"/v1/clouds/{self._cloud}{path}", method, raise_exc=False, connect_retries=1, **more
+            )
+            body = answer.json()
+        except (exceptions.ClientException, ValueError) as error:
+            self._breaker.fail()
+            raise TenureUnreachable(str(error)) from error
+        if answer.status_code >= _FAULT or answer.status_code == _BUSY:
+            self._breaker.fail()
+            raise TenureUnreachable(f"it answers {answer.status_code} {_codes(body)}")
+        self._breaker.succeed()
+        if not answer.ok:
+            raise TenureRefused(answer.status_code, body)
+        return dict(body)
+
+
+def adapter_of(configuration: Any) -> Adapter:  # noqa: ANN401 - oslo.config's own type
+    """Return the way to Tenure by the group [tenure] of Nova's configuration."""
+    auth = loading.load_auth_from_conf_options(configuration, GROUP)
+    session = loading.load_session_from_conf_options(configuration, GROUP, auth=auth)
+    return loading.load_adapter_from_conf_options(configuration, GROUP, session=session, auth=auth)
+
+
+def _codes(body: object) -> list[Any]:
+    errors = body.get("errors", ()) if isinstance(body, dict) else ()
+    return [error.get("code") for error in errors]

@@ -1,0 +1,166 @@
+"""The filter: the last word on where a server goes, after Placement and Nova's own filters.
+
+A start is Tenure's to decide: it answers with the one host, whose spot servers make room if they must, or with a
+refusal that the user sees. Where Tenure cannot be asked spot fails closed and on-demand fails open, for Placement has
+already said that there is room beside everything but spot.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import nova.conf
+from nova import exception
+from nova.scheduler import filters, utils
+from oslo_log import log as logging
+
+from tenure_nova_filter import options, sentences
+from tenure_nova_filter.asking import Pausing, Tenure, TenureRefused, TenureUnreachable, adapter_of
+from tenure_nova_filter.leaving import wait_until_gone
+from tenure_nova_filter.rooms import is_large, with_free, with_room
+from tenure_nova_filter.wanted import ServerWish, WishRefused, flavor_of_size, life_id, wish_of
+
+LOG = logging.getLogger(__name__)
+MOST_NODES = 1000
+_MOST_LIVES = 10_000
+
+
+class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
+    """Asks Tenure. It has to be the last of the enabled filters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._own = options.register(nova.conf.CONF)
+        if not self._own.cloud:
+            raise exception.InvalidConfigurationValue(option="cloud", group="tenure", value=self._own.cloud)
+        self._tenure = Tenure(adapter_of(nova.conf.CONF), self._own.cloud, Pausing(self._own.pause))
+        self._candidates: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+
+    def filter_all(self, filter_obj_list: Iterable[Any], spec_obj: Any) -> list[Any]:  # noqa: ANN401 - Nova's own types
+        """Return the hosts that may take the server. Raises NoValidHost with the reason for the user."""
+        hosts = list(filter_obj_list)
+        if not hosts or utils.request_is_rebuild(spec_obj):
+            return hosts
+        is_first = spec_obj not in self._candidates
+        # Of several servers in one request, Nova offers each only the hosts that the one before was left with.
+        hosts = self._candidates.setdefault(spec_obj, hosts)
+        began_s = time.monotonic()
+        try:
+            chosen = self._choose(hosts, spec_obj)
+        except exception.NoValidHost as refused:
+            LOG.info("%s is refused: %s", spec_obj.instance_uuid, refused)
+            if is_first:
+                raise
+            return []  # Nova then gives back what it has claimed for those before, which it does not if this raises
+        names = [host.nodename for host in chosen[:3]]
+        LOG.info("%s may use %s after %.1f ms", spec_obj.instance_uuid, names, 1000 * (time.monotonic() - began_s))
+        return chosen
+
+    def _choose(self, hosts: list[Any], spec: Any) -> list[Any]:  # noqa: ANN401 - Nova's own type
+        try:
+            wish = wish_of(spec.flavor, spec.scheduler_hints or {} if "scheduler_hints" in spec else {})
+        except WishRefused as refused:
+            raise _refusal(f"Tenure: {refused}.") from refused
+        try:
+            return self._ask(hosts, spec, wish)
+        except TenureUnreachable as error:
+            LOG.warning("Tenure gave no answer for %s: %s", spec.instance_uuid, error)
+            if wish.is_spot:
+                raise _refusal(sentences.UNREACHABLE) from error
+        except TenureRefused as refused:
+            sentence = sentences.refused_request(refused.status, refused.body)
+            LOG.warning("Tenure refused to decide on %s: %s", spec.instance_uuid, sentence)
+            if wish.is_spot:
+                raise _refusal(sentence) from refused
+        return with_room(hosts, wish.demand) or hosts
+
+    def _ask(self, hosts: list[Any], spec: Any, wish: ServerWish) -> list[Any]:  # noqa: ANN401 - Nova's own type
+        instance, known = self._life(spec.instance_uuid)
+        if known is not None and known["status"] == "running":
+            stays = [host for host in hosts if host.nodename == known["node"]]
+            return self._move(hosts, stays, wish, known)
+        flavor = flavor_of_size(self._tenure.flavors(lambda found: flavor_of_size(found, wish) is None), wish)
+        if flavor is None:
+            if wish.is_spot:
+                raise _refusal(sentences.NOT_KNOWN_YET.format(flavor=wish.plain_flavor[:60]))
+            return with_room(hosts, wish.demand) or hosts
+        if wish.is_spot and "instance_group" in spec and spec.instance_group is not None and spec.num_instances > 1:
+            raise _refusal(sentences.MANY_IN_A_GROUP)
+        return self._start(hosts, wish, _body(instance, flavor, wish, spec, hosts))
+
+    def _life(self, server: str) -> tuple[str, dict[str, Any] | None]:
+        """Return the id of the server's present life, and what Tenure knows of it; None for one that is to begin."""
+        for number in range(1, _MOST_LIVES):
+            instance = life_id(server, number)
+            known = self._tenure.find(instance)
+            if known is None or known["status"] in ("running", "rejected"):
+                return instance, known
+        raise _refusal("Tenure: the server has lived too often.")
+
+    def _start(self, hosts: list[Any], wish: ServerWish, body: dict[str, Any]) -> list[Any]:
+        answer = self._tenure.start(body)
+        if answer["status"] == "accepted":
+            chosen = [host for host in hosts if host.nodename == answer["node"]]
+            if chosen:
+                self._wait(chosen[0], wish, answer["victims"])
+                return chosen
+        if wish.is_spot:
+            raise _refusal(sentences.refusal(answer, wish))
+        # Placement has room beside everything but spot. So this is a host that is not Tenure's, or a node too full.
+        return with_room(hosts, wish.demand) or hosts
+
+    def _move(self, hosts: list[Any], stays: list[Any], wish: ServerWish, known: dict[str, Any]) -> list[Any]:
+        """Return where a server that runs may go: on-demand where the fewest are in its way, spot where nobody is.
+
+        Tenure is not asked for a move: the daemon tells it where the server came to be.
+        """
+        if wish.is_spot != (known["market"] == "spot"):
+            raise _refusal(sentences.MARKET_CHANGED)
+        if stays:
+            return stays
+        if not wish.is_spot:
+            return with_room(hosts, wish.demand) or hosts
+        found = self._tenure.flavors(lambda flavors: known["flavor"] not in flavors)
+        if found.get(known["flavor"]) != wish.demand:
+            raise _refusal(sentences.RESIZED)
+        fitting = with_free(hosts, self._tenure.nodes(), wish.demand)
+        if not fitting:
+            raise _refusal(sentences.NO_ROOM_ELSEWHERE)
+        return fitting
+
+    def _wait(self, host: Any, wish: ServerWish, victims: Sequence[dict[str, Any]]) -> None:  # noqa: ANN401 - Nova's own
+        """Wait for victims that are still there, where a server cannot begin beside them or should not."""
+        has_notice = any(victim["deadline"] is not None for victim in victims)
+        if victims and (has_notice or wish.is_pinned or is_large(wish.demand, host, self._own.large)):
+            left = self._left([victim["id"] for victim in victims])
+            if left:
+                LOG.warning("%d victims on %s are still there after %g s", len(left), host.nodename, self._own.wait)
+
+    def _left(self, victims: list[str]) -> list[str]:
+        try:
+            return wait_until_gone(victims, self._own.wait)
+        except Exception:  # whatever Nova's database raises: the server is built all the same
+            LOG.exception("It cannot be seen whether victims are gone")
+            return []
+
+
+def _body(instance: str, flavor: str, wish: ServerWish, spec: Any, hosts: list[Any]) -> dict[str, Any]:  # noqa: ANN401
+    body: dict[str, Any] = {
+        "id": instance,
+        "market": "spot" if wish.is_spot else "on_demand",
+        "flavor": flavor,
+        "nodes": [host.nodename for host in hosts[:MOST_NODES]],
+        "project": spec.project_id,
+        "user": spec.user_id,
+    }
+    if wish.is_spot:
+        body |= {"lifetime_s": wish.lifetime_s}
+        body |= {} if wish.probability is None else {"eviction_probability": wish.probability}
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _refusal(sentence: str) -> exception.NoValidHost:
+    return exception.NoValidHost(reason=sentences.fit(sentence))

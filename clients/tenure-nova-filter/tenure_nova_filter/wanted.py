@@ -1,0 +1,137 @@
+"""The wishes of a server, read from its flavor and its scheduler hints. Pure: no Nova, no network."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+MARKET = "tenure:market"
+LISTED_AS = "tenure:flavor"
+LIFETIME = "tenure:lifetime"
+PROBABILITY = "tenure:probability"
+_SPOT = "spot"
+_UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LENGTH = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([smhd]?)")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
+_LONGEST_NAME = 240
+_MOST_SIZES = 1000
+_MIB_PER_GIB = 1024
+_PINNING = ("hw:cpu_policy", "hw:mem_page_size", "hw:numa_nodes", "pci_passthrough:alias", "resources:VGPU")
+"""Extra specs for which the host itself, and not Placement alone, must have the room before a server is built."""
+
+
+class SizedFlavor(Protocol):
+    """The part of Nova's flavor that is read here. Memory and swap are in MiB, disks in GiB."""
+
+    name: str
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    ephemeral_gb: int
+    swap: int
+    extra_specs: Mapping[str, str] | None
+
+
+class WishRefused(Exception):
+    """A wish that cannot be read; the message is for the user."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The room that a server takes."""
+
+    cores: int
+    memory_mib: int
+    disk_gib: int
+
+
+@dataclass(frozen=True)
+class ServerWish:
+    """A server as Tenure is asked for it. `plain_flavor` may have a number behind it in Tenure."""
+
+    is_spot: bool
+    plain_flavor: str
+    demand: Demand
+    is_pinned: bool
+    lifetime_s: float | None
+    probability: float | None
+
+
+def wish_of(flavor: SizedFlavor, hints: Mapping[str, Any]) -> ServerWish:
+    """Return the wish of a server. A hint goes before an extra spec of the same name. Raises WishRefused."""
+    specs = flavor.extra_specs or {}
+    is_spot = specs.get(MARKET) == _SPOT
+    return ServerWish(
+        is_spot,
+        plain_name((is_spot and specs.get(LISTED_AS)) or flavor.name),
+        demand_of(flavor),
+        any(name.startswith(_PINNING) for name in specs),
+        _lifetime(hints.get(LIFETIME, specs.get(LIFETIME))) if is_spot else None,
+        _probability(hints.get(PROBABILITY, specs.get(PROBABILITY))) if is_spot else None,
+    )
+
+
+def demand_of(flavor: SizedFlavor) -> Demand:
+    """Return what a flavor asks of Placement; disks are rounded up to GiB."""
+    disk_gib = flavor.root_gb + flavor.ephemeral_gb + math.ceil((flavor.swap or 0) / _MIB_PER_GIB)
+    return Demand(flavor.vcpus, flavor.memory_mb, disk_gib)
+
+
+def plain_name(flavor: str) -> str:
+    """Return the name of a flavor in Tenure, if its size was always the same. The daemon has the same rule."""
+    name = _NOT_IN_NAMES.sub("_", flavor)[:_LONGEST_NAME]
+    return name if name[:1].isalnum() else f"f{name}"
+
+
+def flavor_of_size(known: Mapping[str, Demand], wish: ServerWish) -> str | None:
+    """Return Tenure's flavor of this name and size: `NAME`, or `NAME--2` and so on; None if it is not known yet."""
+    numbered = (f"{wish.plain_flavor}--{number}" for number in range(2, _MOST_SIZES))
+    for name in (wish.plain_flavor, *numbered):
+        if name not in known:
+            return None
+        if known[name] == wish.demand:
+            return name
+    return None
+
+
+def life_id(server: str, number: int) -> str:
+    """Return the id in Tenure of a server's life; the first life has the server's own."""
+    return server if number == 1 else f"{server}.{number}"
+
+
+def length_text(seconds: float) -> str:
+    """Return a length of time in the largest unit of which there are at least two."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def _lifetime(value: object) -> float:
+    if value is None:
+        raise WishRefused(f"a spot server says for how long it will run: --hint {LIFETIME}=SECONDS (or 2h, 3d)")
+    read = _LENGTH.fullmatch(str(_alone(value)).strip())
+    seconds = float(read[1]) * _UNITS_S[read[2]] if read else 0.0
+    if seconds <= 0:
+        raise WishRefused(f"{LIFETIME} must be a number of seconds, or as 90m, 2h, 3d; it is {str(value)[:40]!r}")
+    return seconds
+
+
+def _probability(value: object) -> float | None:
+    if value is None:
+        return None
+    try:
+        read = float(str(_alone(value)))
+    except ValueError:
+        read = math.nan
+    if not 0 < read < 1:
+        raise WishRefused(f"{PROBABILITY} must be a number between 0 and 1; it is {str(value)[:40]!r}")
+    return read
+
+
+def _alone(value: object) -> object:
+    """Return the one value of a hint, which Nova keeps as a list."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value

@@ -1,0 +1,321 @@
+"""The filter in Nova's own environment, asked as the scheduler asks it, with a real Tenure behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_service import TOKEN, Service, running_service
+
+pytestmark = pytest.mark.real_parts
+PROGRAMS = Path(os.environ.get("TENURE_OPENSTACK", "/opt/tenure-openstack")) / "bin"
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+SMALL = (2, 1024, 1)
+TWIN = {"tenure:market": "spot", "tenure:flavor": "small"}
+LONGEST = 255
+_names = count(1)
+
+
+class Asked:
+    """A process of Nova's Python that holds the filter."""
+
+    def __init__(self, url: str, cloud: str, **options: object) -> None:
+        own = {"PYTHONPATH": str(ROOT / "clients/tenure-nova-filter"), "PYTHONWARNINGS": "ignore"}
+        self._process = subprocess.Popen(
+            [PROGRAMS / "python", HERE / "asking_filter.py"],
+            env=os.environ | own | {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        login = {"auth_type": "admin_token", "endpoint": url, "token": TOKEN}
+        # Nobody waits for victims to leave Nova: there is none behind this.
+        self._write({"cloud": cloud, "large": 1.0, **login, **options})
+
+    def forget(self) -> None:
+        """Begin with a new filter, which has seen no failure."""
+        self._exchange({"forget": True})
+
+    def validate(self, **specs: str) -> dict[str, str | None]:
+        return self._exchange({"validate": {f"tenure:{name}": value for name, value in specs.items()}})
+
+    def place(self, *servers: str, spot: bool = False, hosts: list[dict] | None = None, **more: Any) -> dict[str, Any]:
+        """Ask for hosts of servers; `refused` is the text of the fault that a user would see."""
+        flavor = {"flavor": "spot.small", "specs": TWIN} if spot else {"flavor": "small"}
+        asked = {"servers": servers, "hosts": hosts or [host("a"), host("b")], "size": SMALL, **flavor, **more}
+        return self._exchange(asked)
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        assert self._process.wait(30) == 0
+
+    def _exchange(self, asked: dict[str, Any]) -> dict[str, Any]:
+        self._write(asked)
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+    def _write(self, line: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(line) + "\n")
+        self._process.stdin.flush()
+
+
+def host(name: str, free_cores: int = 4) -> dict[str, Any]:
+    """A host of four cores as the scheduler sees it, spot servers counted."""
+    sizes = {"vcpus_total": 4, "vcpus_used": 4 - free_cores, "free_ram_mb": 8192, "free_disk_mb": 100 * 1024}
+    return {"host": name, "nodename": name, "cpu_allocation_ratio": 1.0, **sizes}
+
+
+def server() -> str:
+    return str(uuid.uuid4())
+
+
+@pytest.fixture(scope="module")
+def service(database_url: str) -> Iterator[Service]:
+    if not (PROGRAMS / "nova-scheduler").exists():
+        pytest.skip(f"no Nova in {PROGRAMS}: tools/openstack-install")
+    with running_service(database_url) as service:
+        yield service
+
+
+@contextmanager
+def asking(service: Service, policy: dict[str, Any], **options: object) -> Iterator[tuple[Asked, str]]:
+    """A new cloud with two nodes of four cores, and a filter that asks for it."""
+    name = f"cloud-{next(_names)}"
+    service.client.post("/v1/clouds", json={"name": name, "policy": policy}).raise_for_status()
+    path = f"/v1/clouds/{name}"
+    for node in ("a", "b"):
+        body = {"name": node, "cores": 4, "memory_mib": 8192, "disk_gib": 100}
+        service.client.post(f"{path}/nodes", json=body).raise_for_status()
+    flavor = {"name": "small", "cores": 2, "memory_mib": 1024, "disk_gib": 1}
+    service.client.post(f"{path}/flavors", json=flavor).raise_for_status()
+    asked = Asked(service.url, name, **options)
+    try:
+        yield asked, path
+    finally:
+        asked.end()
+
+
+@pytest.fixture(scope="module")
+def shared(service: Service) -> Iterator[tuple[Asked, str]]:
+    with asking(service, {"guarantee": "none"}) as found:
+        yield found
+
+
+@pytest.fixture
+def generous(service: Service, shared: tuple[Asked, str]) -> tuple[Asked, str]:
+    """The filter of the cloud that most tests share, in which nothing runs."""
+    _, path = shared
+    for one in service.client.get(f"{path}/instances?status=running").json()["instances"]:
+        service.client.delete(f"{path}/instances/{one['id']}").raise_for_status()
+    return shared
+
+
+def instance(service: Service, path: str, name: str) -> dict[str, Any]:
+    return service.client.get(f"{path}/instances/{name}").json()
+
+
+def test_a_spot_server_goes_where_tenure_says(service: Service, generous: tuple[Asked, str]) -> None:
+    asked, path = generous
+    one = server()
+    answer = asked.place(one, spot=True, hosts=[host("b")], hints={"tenure:lifetime": "2h"})
+    assert answer == {"chosen": [["b"]], "refused": None}
+    known = instance(service, path, one)
+    assert (known["market"], known["flavor"], known["node"], known["lifetime_s"]) == ("spot", "small", "b", 7200)
+    assert known["project"] == "b0c5e5d0f9b44a5f8c1d0ab1e2f3a4b5"
+    again = asked.place(one, spot=True, hosts=[host("a"), host("b")], hints={"tenure:lifetime": "2h"})
+    assert again == answer, "a request that Nova repeats has the same answer"
+
+
+def test_on_demand_gets_the_room_of_spot_at_once(service: Service, generous: tuple[Asked, str]) -> None:
+    asked, path = generous
+    spots = [server() for _ in range(4)]
+    for one in spots:
+        assert asked.place(one, spot=True, hints={"tenure:lifetime": "600"})["refused"] is None
+    answer = asked.place(server())
+    states = [instance(service, path, one)["status"] for one in spots]
+    assert answer["refused"] is None
+    assert states.count("evicted") == 1
+    evicted = instance(service, path, spots[states.index("evicted")])
+    assert answer["chosen"] == [[evicted["node"]]]
+
+
+def test_several_servers_of_one_request_use_all_hosts(generous: tuple[Asked, str]) -> None:
+    """Nova offers each only what the one before was left with, which is one host."""
+    asked, _ = generous
+    answer = asked.place(*(server() for _ in range(4)), spot=True, hints={"tenure:lifetime": "600"})
+    assert sorted(answer["chosen"]) == [["a"], ["a"], ["b"], ["b"]]
+    one_too_many = asked.place(*(server() for _ in range(2)), spot=True, hints={"tenure:lifetime": "600"})
+    assert one_too_many["refused"] is not None
+
+
+def test_a_request_that_is_refused_in_its_middle_is_given_back(generous: tuple[Asked, str]) -> None:
+    """If the filter raised then, Nova would keep what it has claimed for the first ones."""
+    asked, _ = generous
+    answer = asked.place(*(server() for _ in range(5)), spot=True, hints={"tenure:lifetime": "600"})
+    assert answer["refused"] is None
+    assert answer["chosen"][4] == []
+
+
+def test_a_spot_server_of_a_group_comes_alone(generous: tuple[Asked, str]) -> None:
+    asked, _ = generous
+    hints = {"tenure:lifetime": "600"}
+    assert asked.place(server(), spot=True, hints=hints, group=True)["refused"] is None
+    assert "one at a time" in asked.place(server(), server(), spot=True, hints=hints, group=True)["refused"]
+
+
+def test_a_rebuild_asks_nobody(service: Service, generous: tuple[Asked, str]) -> None:
+    asked, path = generous
+    one = server()
+    hints = {"_nova_check_type": "rebuild", "tenure:lifetime": "600"}
+    assert asked.place(one, spot=True, hints=hints)["chosen"] == [["a", "b"]]
+    assert service.client.get(f"{path}/instances/{one}").status_code == 404
+
+
+def test_a_server_that_comes_back_is_a_new_start(service: Service, generous: tuple[Asked, str]) -> None:
+    asked, path = generous
+    one = server()
+    for life in (one, f"{one}.2", f"{one}.3"):
+        assert asked.place(one, spot=True, hints={"tenure:lifetime": "600"})["refused"] is None
+        assert instance(service, path, life)["status"] == "running"
+        service.client.delete(f"{path}/instances/{life}").raise_for_status()
+
+
+def test_moves_of_on_demand_prefer_room(service: Service, generous: tuple[Asked, str]) -> None:
+    asked, path = generous
+    one = server()
+    assert asked.place(one, hosts=[host("a")])["chosen"] == [["a"]]
+    seq = service.client.get(path).json()["seq"]
+    assert asked.place(one, hosts=[host("b", 0), host("c", 2)])["chosen"] == [["c"]]
+    assert asked.place(one, hosts=[host("b", 0), host("c", 0)])["chosen"] == [["b", "c"]], "Placement has said yes"
+    assert service.client.get(path).json()["seq"] == seq, "the daemon tells where it came to be"
+
+
+def test_moves_of_spot_evict_nobody(service: Service, generous: tuple[Asked, str]) -> None:
+    asked, path = generous
+    one, hints = server(), {"tenure:lifetime": "600"}
+    assert asked.place(one, spot=True, hosts=[host("a")], hints=hints)["chosen"] == [["a"]]
+    assert asked.place(one, spot=True, hosts=[host("b")], hints=hints)["chosen"] == [["b"]]
+    for _ in range(2):
+        asked.place(server(), hosts=[host("b")])
+    assert "evicts nobody" in asked.place(one, spot=True, hosts=[host("b")], hints=hints)["refused"]
+    assert (
+        "keeps its flavor" in asked.place(one, spot=True, hosts=[host("b")], hints=hints, size=(1, 512, 1))["refused"]
+    )
+    assert "between spot and on-demand" in asked.place(one, hosts=[host("b")])["refused"]
+    assert instance(service, path, one)["node"] == "a"
+
+
+def test_on_demand_is_never_refused_by_tenure(generous: tuple[Asked, str]) -> None:
+    """Placement had the last word already; a node may be fuller than Placement knows."""
+    asked, _ = generous
+    for _ in range(4):
+        assert asked.place(server())["refused"] is None
+    assert asked.place(server(), hosts=[host("a", 0), host("b", 2)])["chosen"] == [["b"]]
+    assert asked.place(server(), hosts=[host("elsewhere")])["chosen"] == [["elsewhere"]], "a host that is not Tenure's"
+    assert asked.place(server(), size=(3, 1, 1))["chosen"] == [["a", "b"]], "a flavor that Tenure does not know"
+
+
+@pytest.mark.parametrize(
+    ("hints", "told"),
+    [
+        ({}, "--hint tenure:lifetime=SECONDS"),
+        ({"tenure:lifetime": "soon"}, "must be a number of seconds"),
+        ({"tenure:lifetime": "0"}, "must be a number of seconds"),
+        ({"tenure:lifetime": "600", "tenure:probability": "2"}, "between 0 and 1"),
+        ({"tenure:lifetime": "600", "tenure:probability": "often"}, "between 0 and 1"),
+    ],
+)
+def test_a_wish_that_cannot_be_read_is_refused(generous: tuple[Asked, str], hints: dict[str, str], told: str) -> None:
+    asked, _ = generous
+    refused = asked.place(server(), spot=True, hints=hints)["refused"]
+    assert told in refused
+    assert len(refused) <= LONGEST
+
+
+def test_a_spot_flavor_that_tenure_does_not_know_is_refused(generous: tuple[Asked, str]) -> None:
+    asked, _ = generous
+    hints = {"tenure:lifetime": "600"}
+    assert (
+        "does not know the flavor small yet" in asked.place(server(), spot=True, hints=hints, size=(3, 1, 1))["refused"]
+    )
+
+
+def test_each_refusal_says_why_and_what_would_be_accepted(service: Service) -> None:
+    """Line 3 of the specification's section 7, with the decisions of a real service."""
+    hints = {"tenure:lifetime": "86400"}
+    told = {}
+    with asking(service, {"guarantee": "per_instance", "forecast": "replay", "warm_up_s": 0}) as (asked, path):
+        told["no_history"] = asked.place(server(), spot=True, hints=hints)["refused"]
+        for _ in range(3):
+            asked.place(server())
+        service.client.post(f"{path}/tables").raise_for_status()
+        service.compute_tables()
+        service.wait_for_epoch(path.rsplit("/", 1)[1], 1)
+        told["sla_unattainable"] = asked.place(server(), spot=True, hints=hints)["refused"]
+        service.client.patch(path, json={"policy": {"table_max_age_s": 1, "recompute_every_s": 1}}).raise_for_status()
+        time.sleep(2)
+        told["quotes_stale"] = asked.place(server(), spot=True, hints=hints)["refused"]
+        asked.place(server())
+        told["no_capacity"] = asked.place(server(), spot=True, hints=hints)["refused"]
+        told["lifetime"] = asked.place(server(), spot=True)["refused"]
+    expected = {
+        "no_history": "too short a past",
+        "sla_unattainable": "24 h without an eviction cannot be promised at 1 %",
+        "quotes_stale": "the forecast is too old",
+        "no_capacity": "no host has room for a spot server of small now",
+        "lifetime": "--hint tenure:lifetime=",
+    }
+    assert {name: words in told[name] for name, words in expected.items()} == dict.fromkeys(expected, True), told
+    assert max(len(sentence.encode()) for sentence in told.values()) <= LONGEST
+
+
+def test_without_tenure_spot_is_refused_and_on_demand_goes_on(service: Service) -> None:
+    """Line 10, the filter's part. Nothing is asked again for a while, so nobody waits for what is not there."""
+    asked = Asked("http://127.0.0.1:9", "nowhere")
+    hints = {"tenure:lifetime": "600"}
+    try:
+        refused = asked.place(server(), spot=True, hints=hints)["refused"]
+        assert "Tenure cannot be reached, so no spot server is admitted" in refused
+        assert len(refused) <= LONGEST
+        began_s = time.monotonic()
+        for _ in range(50):
+            assert asked.place(server(), hosts=[host("a", 0), host("b", 2)])["chosen"] == [["b"]]
+            assert asked.place(server(), hosts=[host("a", 0), host("b", 1)])["chosen"] == [["a", "b"]]
+        assert time.monotonic() - began_s < 5
+    finally:
+        asked.end()
+
+
+def test_a_scheduler_that_is_not_let_in_admits_no_spot(service: Service) -> None:
+    asked = Asked(service.url, "cloud-1", token="tnr_wrong-token")
+    try:
+        hints = {"tenure:lifetime": "600"}
+        assert "does not let this cloud's scheduler in" in asked.place(server(), spot=True, hints=hints)["refused"]
+        assert asked.place(server())["chosen"] == [["a", "b"]]
+    finally:
+        asked.end()
+
+
+def test_extra_specs_are_checked_by_novas_api(generous: tuple[Asked, str]) -> None:
+    """They need the entry point of the distribution, which only an installed one has; see the cloud's test."""
+    names = ("market", "flavor", "lifetime", "probability")
+    done = subprocess.run(
+        [PROGRAMS / "python", "-c", "import tenure_nova_filter.validators as v; print([o.name for o in v.register()])"],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "clients/tenure-nova-filter"), "PYTHONWARNINGS": "ignore"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str([f"tenure:{name}" for name in names])

@@ -1,0 +1,275 @@
+"""The commands `openstack tenure ...` as their user calls them: a real Tenure, and tokens of a real Keystone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from api_service import TOKEN, Service, running_service
+from keystone_lab import SECRET, Admin, KeystoneLab
+
+PROGRAMS = Path(os.environ.get("TENURE_OPENSTACK", "/opt/tenure-openstack")) / "bin"
+PLUGIN = Path(__file__).parents[2] / "clients/python-tenureclient"
+pytestmark = [pytest.mark.real_parts, pytest.mark.timeout(900)]
+SERVER = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
+OTHER = "00000000-0000-4000-8000-000000000001"
+NOBODY = "00000000-0000-4000-8000-00000000ffff"
+
+
+class Command(NamedTuple):
+    """The `openstack` command with the plugin beside it."""
+
+    installed: Path
+    login: dict[str, str]
+
+    def run(self, *words: str, cloud: str = "north") -> subprocess.CompletedProcess[str]:
+        own = {"PYTHONPATH": str(self.installed), "PYTHONWARNINGS": "ignore", "TENURE_CLOUD": cloud}
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("OS_", "TENURE_"))}
+        command = [str(PROGRAMS / "openstack"), *words]
+        return subprocess.run(command, env=clean | own | self.login, capture_output=True, text=True, check=False)
+
+    def told(self, *words: str, cloud: str = "north") -> Any:
+        done = self.run("tenure", *words, "-f", "json", cloud=cloud)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def refused(self, *words: str, cloud: str = "north") -> str:
+        done = self.run("tenure", *words, cloud=cloud)
+        assert done.returncode == 1, (done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not (PROGRAMS / "openstack").exists():
+        pytest.skip(f"no openstack command in {PROGRAMS}: tools/openstack-install")
+    folder = tmp_path_factory.mktemp("plugin")
+    shutil.copytree(PLUGIN, folder / "source", ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    pip = [PROGRAMS / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    words = [*pip, "--no-build-isolation", "--no-index", "--target", folder / "there", folder / "source"]
+    subprocess.run([str(word) for word in words], check=True)
+    return folder / "there"
+
+
+@pytest.fixture(scope="module")
+def service(database_url: str) -> Iterator[Service]:
+    with running_service(database_url, webhook_allow_private=True) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def openstack(installed: Path, service: Service) -> Command:
+    """The command with a token of Tenure's own, two clouds, and servers of every kind in the first."""
+    login = {"OS_AUTH_TYPE": "admin_token", "OS_ENDPOINT": service.url, "OS_TOKEN": TOKEN}
+    fill(service)
+    return Command(installed, login)
+
+
+def fill(service: Service) -> None:
+    client = service.client
+    client.post("/v1/clouds", json={"name": "north", "policy": {"guarantee": "none", "grace_s": 60}}).raise_for_status()
+    for name in ("cmp-1", "cmp-2"):
+        client.post("/v1/clouds/north/nodes", json={"name": name, "cores": 4, "memory_mib": 8192}).raise_for_status()
+    client.post("/v1/clouds/north/flavors", json={"name": "small", "cores": 2, "memory_mib": 2048}).raise_for_status()
+    spot = {"market": "spot", "flavor": "small", "lifetime_s": 3600, "project": "p1"}
+    for name in (SERVER, f"{SERVER}.2", OTHER):
+        client.post("/v1/clouds/north/instances", json={"id": name, **spot}).raise_for_status()
+        if name == SERVER:
+            client.delete(f"/v1/clouds/north/instances/{name}").raise_for_status()
+    quoted = {"clock": "external", "warm_up_s": 3600, "eviction_probability": 0.05}
+    client.post("/v1/clouds", json={"name": "quoted", "policy": quoted, "at": _at(0)}).raise_for_status()
+    client.post("/v1/clouds/quoted/nodes", json={"name": "n", "cores": 4, "at": _at(0)}).raise_for_status()
+    client.post("/v1/clouds/quoted/flavors", json={"name": "small", "cores": 1, "at": _at(0)}).raise_for_status()
+    for hour in range(1, 48):
+        body = {"id": f"od-{hour}", "market": "on_demand", "flavor": "small", "at": _at(hour)}
+        client.post("/v1/clouds/quoted/instances", json=body).raise_for_status()
+        client.delete(f"/v1/clouds/quoted/instances/od-{hour}", params={"at": _at(hour + 0.5)}).raise_for_status()
+    client.post("/v1/clouds/quoted/tables").raise_for_status()
+    service.compute_tables()
+
+
+def _at(hours: float) -> str:
+    day, rest = divmod(int(hours * 60), 24 * 60)
+    return f"1970-01-{day + 1:02}T{rest // 60:02}:{rest % 60:02}:00Z"
+
+
+LISTS = {
+    "cloud list": {"name"},
+    "server list": {"id", "status", "market", "flavor", "node", "at", "lifetime_s", "eviction_probability", "reason"},
+    "node list": {
+        "name", "status", "capacity.cores", "capacity.memory_mib", "capacity.disk_gib", "free.cores",
+        "free.memory_mib", "free.disk_gib",
+    },
+    "decision list": {"seq", "at", "outcome", "id", "market", "flavor", "node", "reason", "sentence"},
+    "event list": {"seq", "at", "kind", "id", "node", "flavor"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", LISTS)
+def test_a_list_has_its_columns(openstack: Command, words: str) -> None:
+    rows = openstack.told(*words.split())
+    assert rows
+    assert all(row.keys() == LISTS[words] for row in rows)
+
+
+def test_quotes_tell_what_would_be_promised(openstack: Command) -> None:
+    (row,) = openstack.told("quote", "--lifetime", "30m", cloud="quoted")
+    assert row["flavor"] == "small"
+    assert row["asked_lifetime_s"] == 1800
+    assert row["eviction_probability"] == 0.05
+    assert row["lifetime_s"] > 0
+    (looser,) = openstack.told("quote", "--flavor", "small", "--probability", "0.5", cloud="quoted")
+    assert looser["eviction_probability"] == 0.5
+
+
+def test_a_server_is_shown_by_its_newest_life(openstack: Command) -> None:
+    assert openstack.told("server", "show", SERVER)["id"] == f"{SERVER}.2"
+    shown = openstack.told("server", "show", OTHER)
+    assert shown["status"] == "running"
+    assert shown["project"] == "p1"
+    assert "because it fitted" in openstack.told("server", "explain", OTHER)["explanation"]
+
+
+def test_lists_are_narrowed(openstack: Command) -> None:
+    assert {row["id"] for row in openstack.told("server", "list", "--status", "stopped")} == {SERVER}
+    assert openstack.told("server", "list", "--market", "on_demand") == []
+    assert len(openstack.told("server", "list", "--limit", "1")) == 1
+    assert len(openstack.told("decision", "list", "--limit", "2")) == 2
+
+
+def test_a_cloud_is_shown(openstack: Command) -> None:
+    status = openstack.told("status")
+    assert (status["name"], status["nodes"], status["cores"], status["cores_free"]) == ("north", 2, 8, 4)
+    assert status["counts.spot_admitted"] == 3
+    assert openstack.told("policy", "show")["grace_s"] == 60
+    assert isinstance(openstack.told("sla", "show"), list)
+    assert isinstance(openstack.told("reliability"), list)
+
+
+def test_what_an_admin_changes(openstack: Command, service: Service) -> None:
+    assert openstack.told("policy", "set", "grace_s=90", "eviction_policy=yjf")["grace_s"] == 90
+    assert openstack.told("node", "drain", "cmp-2")["status"] == "drained"
+    assert openstack.told("node", "open", "cmp-2")["status"] == "open"
+    victim = openstack.told("drill")
+    assert openstack.told("eviction", "list") == []
+    assert openstack.told("drill", "--yes")["id"] == victim["id"] == OTHER
+    (row,) = openstack.told("eviction", "list")
+    assert row["id"] == OTHER
+    assert openstack.run("tenure", "eviction", "confirm", OTHER).returncode == 0
+    assert openstack.told("eviction", "list") == []
+
+
+def test_webhooks_come_and_go(openstack: Command) -> None:
+    made = openstack.told("webhook", "create", "http://127.0.0.1:9/x", "--kind", "instance_evicted")
+    assert made["secret"]
+    (row,) = openstack.told("webhook", "list")
+    assert row["kinds"] == ["instance_evicted"]
+    assert openstack.told("webhook", "test", made["id"])["taken"] is False
+    assert openstack.run("tenure", "webhook", "delete", made["id"]).returncode == 0
+    assert openstack.told("webhook", "list") == []
+
+
+REFUSED = {
+    ("server", "show", NOBODY): "preemptible.instance.not_found",
+    ("policy", "set", "grace_s=-1"): "grace_s",
+    ("node", "drain", "nowhere"): "preemptible.node.not_found",
+    ("webhook", "delete", "no-such"): "preemptible.webhook.not_found",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_a_refusal_is_a_sentence_with_its_code(openstack: Command, words: tuple[str, ...]) -> None:
+    assert REFUSED[words] in openstack.refused(*words)
+
+
+def test_a_cloud_must_be_named_where_there_are_several(openstack: Command) -> None:
+    assert "the clouds are north, quoted" in openstack.refused("status", cloud="")
+    assert "preemptible.cloud.not_found" in openstack.refused("status", cloud="nowhere")
+
+
+def test_wrong_options_are_told_before_anything_is_asked(openstack: Command) -> None:
+    for words in (("quote", "--lifetime", "soon"), ("quote", "--probability", "2"), ("policy", "set", "grace_s")):
+        done = openstack.run("tenure", *words)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+
+
+def test_every_command_is_in_the_help_and_in_the_tests(openstack: Command) -> None:
+    project = (PLUGIN / "pyproject.toml").read_text()
+    commands = [line.split(" = ")[0] for line in project.splitlines() if line.startswith("tenure_")]
+    tested = Path(__file__).read_text()
+    helped = openstack.run("--help").stdout
+    for command in commands:
+        words = command.removeprefix("tenure_").split("_")
+        assert f"tenure {' '.join(words)}" in helped
+        assert all(word in tested for word in words)
+
+
+def test_followed_events_come_as_lines(openstack: Command) -> None:
+    own = {"PYTHONPATH": str(openstack.installed), "PYTHONWARNINGS": "ignore", "TENURE_CLOUD": "north"}
+    command = [str(PROGRAMS / "openstack"), "tenure", "event", "list", "--follow", "--after", "2"]
+    followed = subprocess.Popen(command, env=os.environ | own | openstack.login, stdout=subprocess.PIPE, text=True)
+    assert followed.stdout is not None
+    try:
+        assert json.loads(followed.stdout.readline())["seq"] == 3
+    finally:
+        followed.terminate()
+        followed.wait()
+
+
+def test_the_sdk_has_tenure_as_a_service(openstack: Command, service: Service) -> None:
+    program = (
+        "import openstack, sys, json\n"
+        "from tenureclient.sdk import load\n"
+        "connection = openstack.connect()\n"
+        "load(connection)\n"
+        "tenure = connection.preemptible.tenure('north')\n"
+        "print(json.dumps([one['name'] for one in tenure.every('/nodes', 'nodes')]))"
+    )
+    own = {"PYTHONPATH": str(openstack.installed), "PYTHONWARNINGS": "ignore"}
+    command = [str(PROGRAMS / "python"), "-c", program]
+    done = subprocess.run(command, env=os.environ | own | openstack.login, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ["cmp-1", "cmp-2"]
+
+
+def test_the_help_is_hardly_slower_with_the_plugin(openstack: Command) -> None:
+    """Its modules are loaded only where they are called: without that, the HTTP libraries would come each time."""
+    program = (
+        "import sys; import tenureclient.osc.plugin; print([m for m in ('openstack', 'requests') if m in sys.modules])"
+    )
+    own = {"PYTHONPATH": str(openstack.installed)}
+    loaded = subprocess.check_output([str(PROGRAMS / "python"), "-c", program], env=os.environ | own, text=True)
+    assert loaded == "[]\n"
+
+
+def test_a_token_of_keystone_and_its_catalogue_lead_to_tenure(
+    installed: Path, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    lab = KeystoneLab(tmp_path_factory.mktemp("keystone"))
+    lab.make()
+    lab.start()
+    admin = Admin(lab)
+    try:
+        projects = {name: admin.project(name) for name in ("service", "operators")}
+        admin.user("tenure", "service", projects["service"])
+        admin.user("olga", "admin", projects["operators"])
+        own = {"keystone_url": lab.url, "keystone_user": "tenure", "keystone_password": SECRET}
+        with running_service(database_url, **own, keystone_admin_projects=projects["operators"]) as service:
+            login = {
+                "OS_AUTH_URL": lab.url, "OS_USERNAME": "olga", "OS_PASSWORD": SECRET, "OS_PROJECT_NAME": "operators",
+                "OS_USER_DOMAIN_NAME": "Default", "OS_PROJECT_DOMAIN_NAME": "Default", "OS_IDENTITY_API_VERSION": "3",
+            }  # fmt: skip
+            admin.offer("preemptible", service.url)
+            names = [row["name"] for row in Command(installed, login).told("cloud", "list", cloud="")]
+            assert names == [one["name"] for one in service.client.get("/v1/clouds").json()["clouds"]]
+    finally:
+        admin.close()
+        lab.stop()

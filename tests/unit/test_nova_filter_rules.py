@@ -1,0 +1,132 @@
+"""The pure rules of the filter in Nova's scheduler: wishes, refusals in words, room on hosts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain.values import Rejection, Resources
+from app.nova.rules import sizes
+from app.nova.rules.lives import Life
+from tenure_nova_filter import rooms, sentences, wanted
+from tenure_nova_filter.asking import Pausing
+from tenure_nova_filter.wanted import Demand, ServerWish, WishRefused
+
+TWIN = {"tenure:market": "spot", "tenure:flavor": "small"}
+
+
+def flavor(specs: dict[str, str] | None = None, **changed: Any) -> SimpleNamespace:
+    sizes = {"name": "spot.small", "vcpus": 2, "memory_mb": 1024, "root_gb": 3, "ephemeral_gb": 2, "swap": 512}
+    return SimpleNamespace(**{**sizes, "extra_specs": TWIN if specs is None else specs, **changed})
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [("60", 60), (["60"], 60), ("90m", 5400), ("2h", 7200), ("1.5 h", 5400), ("3d", 259_200), (60, 60)],
+)
+def test_a_lifetime_is_read(told: object, seconds: float) -> None:
+    assert wanted.wish_of(flavor(), {"tenure:lifetime": told}).lifetime_s == seconds
+
+
+@pytest.mark.parametrize("told", ["", "soon", "-1", "0", "1e9", "nan", "2 weeks", ["1", "2"], "9" * 40])
+def test_what_is_no_lifetime_is_refused(told: object) -> None:
+    with pytest.raises(WishRefused, match="tenure:lifetime"):
+        wanted.wish_of(flavor(), {"tenure:lifetime": told})
+
+
+def test_a_hint_goes_before_the_flavors_default() -> None:
+    default = flavor({**TWIN, "tenure:lifetime": "1h", "tenure:probability": "0.5"})
+    wish = wanted.wish_of(default, {"tenure:probability": "0.02"})
+    assert (wish.lifetime_s, wish.probability) == (3600, 0.02)
+
+
+def test_on_demand_wishes_nothing() -> None:
+    wish = wanted.wish_of(flavor({"hw:cpu_policy": "dedicated"}, name="gold"), {"tenure:lifetime": "soon"})
+    assert wish == ServerWish(False, "gold", Demand(2, 1024, 6), True, None, None)
+
+
+@given(st.text(min_size=1, max_size=300), st.integers(1, 50))
+def test_names_are_those_of_the_daemon(name: str, number: int) -> None:
+    assert wanted.plain_name(name) == sizes.plain_name(name, {})
+    assert wanted.life_id("a-server", number) == Life("a-server", number).instance_id
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 1), st.integers(0, 1)), max_size=5))
+def test_flavors_of_a_size_are_found_where_the_daemon_puts_them(made: list[tuple[int, int, int]]) -> None:
+    known: dict[str, Resources] = {}
+    for size in made:
+        known[sizes.name_of_size(known, "small", Resources(*size))] = Resources(*size)
+    there = {name: Demand(one.cores, one.memory_mib, one.disk_gib) for name, one in known.items()}
+    for size in made:
+        wish = ServerWish(False, "small", Demand(*size), False, None, None)
+        found = wanted.flavor_of_size(there, wish)
+        assert found == sizes.name_of_size(known, "small", Resources(*size))
+    assert wanted.flavor_of_size(there, ServerWish(False, "small", Demand(9, 9, 9), False, None, None)) is None
+
+
+def test_a_demand_is_that_of_the_daemon() -> None:
+    told = {"vcpus": 2, "ram": 1024, "disk": 3, "OS-FLV-EXT-DATA:ephemeral": 2, "swap": 512}
+    theirs = sizes.demand_of(told)
+    assert theirs is not None
+    assert wanted.demand_of(flavor()) == Demand(theirs.cores, theirs.memory_mib, theirs.disk_gib)
+
+
+@pytest.mark.parametrize("reason", [*Rejection, "something_new"])
+def test_every_refusal_has_words_that_fit(reason: str) -> None:
+    wish = ServerWish(True, "a" * 240, Demand(1, 1, 1), False, 1e9, 0.01)
+    acceptable = {"lifetime_s": 123_456_789.123, "eviction_probability": 0.0123456}
+    answer = {"reason": str(reason), "acceptable": acceptable, "eviction_probability": 0.0123456789}
+    whole = "No valid host was found. " + sentences.fit(sentences.refusal(answer, wish))
+    assert len(whole.encode()) <= sentences.LONGEST
+    assert "rejected (" not in whole or reason == "something_new"
+    assert "tenure:lifetime=123456789 or tenure:probability=0.0124" in whole
+
+
+@given(st.floats(1e-9, 1, exclude_max=True))
+def test_a_probability_that_is_told_is_accepted(probability: float) -> None:
+    """Rounding must not offer less than would be accepted."""
+    assert float(sentences._rounded_up(probability)) >= probability
+
+
+@given(st.text(max_size=400))
+def test_any_sentence_fits(sentence: str) -> None:
+    assert len(("No valid host was found. " + sentences.fit(sentence)).encode()) <= sentences.LONGEST
+
+
+def host(name: str, **changed: Any) -> SimpleNamespace:
+    sizes = {"vcpus_total": 8, "vcpus_used": 6, "free_ram_mb": 2048, "free_disk_mb": 10 * 1024}
+    return SimpleNamespace(**{"nodename": name, "cpu_allocation_ratio": 1.0, **sizes, **changed})
+
+
+def test_room_counts_every_resource() -> None:
+    asked = Demand(2, 2048, 10)
+    assert rooms.with_room([host("a")], asked) == [host("a")]
+    for lacks in ({"vcpus_used": 7}, {"free_ram_mb": 2047}, {"free_disk_mb": 10 * 1024 - 1}):
+        assert rooms.with_room([host("a", **lacks)], asked) == []
+    assert rooms.with_room([host("a", vcpus_used=14, cpu_allocation_ratio=2.0)], asked)
+
+
+def test_a_node_that_counts_no_disk_has_room_on_it() -> None:
+    sizes = {"cores": 4, "memory_mib": 1024, "disk_gib": 0}
+    node = {"name": "a", "status": "open", "capacity": sizes, "free": sizes}
+    assert rooms.with_free([host("a"), host("b")], [node], Demand(4, 1024, 9)) == [host("a")]
+    assert rooms.with_free([host("a")], [node | {"status": "drained"}], Demand(1, 1, 1)) == []
+    assert rooms.with_free([host("a")], [node], Demand(5, 1, 1)) == []
+
+
+def test_after_a_failure_nothing_is_tried_for_a_while() -> None:
+    at = [0.0]
+    pausing = Pausing(10, lambda: at[0])
+    assert not pausing.is_open
+    pausing.fail()
+    at[0] = 9.9
+    assert pausing.is_open
+    at[0] = 10.1
+    assert not pausing.is_open
+    pausing.fail()
+    pausing.succeed()
+    assert not pausing.is_open

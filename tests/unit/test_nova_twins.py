@@ -1,0 +1,131 @@
+"""Twins of flavors, and the findings of `tenure nova check`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.nova.rules import findings
+from app.nova.rules.twins import Untwinned, faults_of_twins, plan_twins, twin_specs
+
+GOOD = {
+    "filter_scheduler": {
+        "available_filters": ["nova.scheduler.filters.all_filters", "tenure_nova_filter.TenureFilter"],
+        "enabled_filters": ["ComputeFilter, ImagePropertiesFilter, TenureFilter"],
+    },
+    "oslo_messaging_notifications": {"driver": ["messagingv2"]},
+    "notifications": {
+        "notification_format": ["both"],
+        "versioned_notifications_topics": ["versioned_notifications,tenure"],
+    },
+    "DEFAULT": {"cpu_allocation_ratio": ["2.0"]},
+}
+
+
+def flavor(name: str, **changed: Any) -> dict[str, Any]:
+    sizes = {"vcpus": 2, "ram": 1024, "disk": 1, "OS-FLV-EXT-DATA:ephemeral": 0, "swap": ""}
+    return {"id": f"id-{name}", "name": name, "os-flavor-access:is_public": True, "extra_specs": {}, **sizes, **changed}
+
+
+def test_a_twin_has_the_size_and_the_marks() -> None:
+    own = flavor("small", extra_specs={"aggregate_instance_extra_specs:ssd": "true"})
+    [step], left = plan_twins([own], frozenset(), "2h")
+    assert left == []
+    assert step.body["name"] == "spot.small"
+    assert (step.body["vcpus"], step.body["ram"], step.body["swap"]) == (2, 1024, 0)
+    assert step.specs == {
+        "aggregate_instance_extra_specs:ssd": "true",
+        "resources:VCPU": "0",
+        "resources:MEMORY_MB": "0",
+        "resources:DISK_GB": "0",
+        "resources:CUSTOM_TENURE_SPOT": "1",
+        "trait:CUSTOM_TENURE": "required",
+        "tenure:market": "spot",
+        "tenure:flavor": "small",
+        "tenure:lifetime": "2h",
+    }
+
+
+def test_a_second_time_changes_nothing_and_a_half_made_twin_is_completed() -> None:
+    own = flavor("small")
+    whole = flavor("spot.small", extra_specs=twin_specs(own))
+    assert plan_twins([own, whole], frozenset(), None) == ([], [])
+    [step], _ = plan_twins([own, flavor("spot.small")], frozenset(), None)
+    assert (step.flavor, step.body, step.specs) == ("id-spot.small", {}, twin_specs(own))
+
+
+@pytest.mark.parametrize(
+    ("own", "more", "why"),
+    [
+        ({"extra_specs": {"hw:cpu_policy": "dedicated"}}, [], "before it is built"),
+        ({"extra_specs": {"resources:VGPU": "1"}}, [], "before it is built"),
+        ({"vcpus": 100_000}, [], "Tenure has no flavor of this size"),
+        ({}, [flavor("spot.small", ram=2048, extra_specs={"tenure:market": "spot"})], "another size"),
+        ({}, [flavor("spot.small", extra_specs={"hw:cpu_policy": "shared"})], "is no spot flavor"),
+    ],
+)
+def test_what_cannot_have_a_twin_is_told(own: dict[str, Any], more: list[dict[str, Any]], why: str) -> None:
+    steps, [left] = plan_twins([flavor("small", **own), *more], frozenset({"small"}), None)
+    assert steps == []
+    assert why in left.why
+
+
+def test_a_flavor_that_is_not_there_is_told() -> None:
+    assert plan_twins([flavor("small")], frozenset({"huge"}), None) == (
+        [],
+        [Untwinned("huge", "Nova has no such flavor")],
+    )
+
+
+@pytest.mark.parametrize("lacks", ["resources:VCPU", "resources:CUSTOM_TENURE_SPOT", "trait:CUSTOM_TENURE"])
+def test_faults_of_a_twin_are_found(lacks: str) -> None:
+    own = flavor("small")
+    specs = twin_specs(own)
+    assert faults_of_twins([own, flavor("spot.small", extra_specs=specs)]) == []
+    wrong = {name: value for name, value in specs.items() if name != lacks}
+    [fault] = faults_of_twins([own, flavor("spot.small", extra_specs=wrong)])
+    assert lacks in fault
+    assert faults_of_twins([own]) == ["there is no spot flavor"]
+    assert "no such flavor" in faults_of_twins([flavor("spot.small", extra_specs=specs)])[0]
+    assert "another size" in faults_of_twins([flavor("small", vcpus=1), flavor("spot.small", extra_specs=specs)])[0]
+
+
+def changed(group: str, option: str, *values: str) -> findings.Configured:
+    return {**GOOD, group: {**GOOD[group], option: list(values)}}
+
+
+def verdicts(configured: findings.Configured) -> dict[str, bool | None]:
+    found = [*findings.judge_filters(configured), findings.judge_topic(configured, has_pool=False)]
+    return {one.check: one.ok for one in [*found, findings.judge_ratio(configured)]}
+
+
+def test_a_configuration_in_order_has_no_findings() -> None:
+    assert set(verdicts(GOOD).values()) == {True}
+
+
+@pytest.mark.parametrize(
+    ("configured", "check"),
+    [
+        (changed("filter_scheduler", "available_filters", "nova.scheduler.filters.all_filters"), "filter"),
+        (changed("filter_scheduler", "enabled_filters", "ComputeFilter"), "filter"),
+        (changed("filter_scheduler", "enabled_filters", "TenureFilter,ComputeFilter"), "filter_last"),
+        (changed("oslo_messaging_notifications", "driver", "noop"), "topic"),
+        (changed("notifications", "notification_format", "unversioned"), "topic"),
+        (changed("notifications", "versioned_notifications_topics", "versioned_notifications"), "topic"),
+        (changed("DEFAULT", "cpu_allocation_ratio"), "allocation_ratio"),
+    ],
+)
+def test_each_fault_of_a_configuration_is_found(configured: findings.Configured, check: str) -> None:
+    assert [name for name, ok in verdicts(configured).items() if ok is False] == [check]
+
+
+def test_a_pool_needs_no_topic() -> None:
+    without = changed("notifications", "versioned_notifications_topics", "versioned_notifications")
+    assert findings.judge_topic(without, has_pool=True).ok
+
+
+def test_hosts_need_trait_and_resource() -> None:
+    assert findings.judge_trait({}).ok is False
+    assert findings.judge_trait({"a": frozenset({"VCPU"})}).ok is False
+    assert findings.judge_trait({"a": frozenset({"VCPU", "CUSTOM_TENURE_SPOT"})}).ok
