@@ -48,6 +48,7 @@ class Deeds:
             StepKind.CLEAR: lambda: nova.delete(server),
             StepKind.SHELVE: lambda: nova.act(server, "shelve"),
             StepKind.OFFLOAD: lambda: nova.act(server, "shelveOffload"),
+            StepKind.RESET: lambda: nova.reset(server),
             StepKind.FORCE: lambda: nova.act(server, "forceDelete"),
             StepKind.MARK: lambda: nova.mark(server, step.marks),
             StepKind.UNMARK: lambda: nova.unmark(server, step.marks),

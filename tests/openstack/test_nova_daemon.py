@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,17 @@ def gone_s(lab: NovaLab, servers: list[str], within_s: float) -> dict[str, float
     return found
 
 
+def insist(lab: NovaLab, servers: list[str]) -> None:
+    """Delete servers for which Nova has lost the message: it ignores another one until an admin resets them."""
+    deadline_s = time.monotonic() + 20
+    while in_nova(lab).keys() & {*servers} and time.monotonic() < deadline_s:
+        time.sleep(0.5)
+    for server in in_nova(lab).keys() & {*servers}:
+        lab.cloud.compute.reset_server_state(server, "active")
+        lab.cloud.compute.delete_server(server)
+    gone_s(lab, servers, 60)
+
+
 def moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
@@ -141,6 +153,7 @@ def test_servers_that_end_are_stopped(lab: NovaLab, daemon: NovaDaemon) -> None:
     first, second = spot(lab, 1)[0], many(lab, "web", "small", 1)[0]
     for server in (first, second):
         lab.cloud.compute.delete_server(server.id)
+    gone_s(lab, [first.id, second.id], SOON_S)
     daemon.agrees(SOON_S)
     assert {lab.tenure.instance(CLOUD, one.id).status for one in (first, second)} == {"stopped"}
     assert not lab.tenure.instance(CLOUD, first.id).aborted
@@ -211,13 +224,15 @@ def test_a_node_is_drained_with_its_service_and_opened_again(lab: NovaLab, daemo
 def test_the_broker_goes_and_comes_back_without_its_queues(lab: NovaLab, daemon: NovaDaemon) -> None:
     kept, doomed = many(lab, "kept", "small", 2), [*spot(lab, 2), *many(lab, "doomed", "small", 2)]
     daemon.agrees(SOON_S)
-    lab.processes.kill("rabbit")
-    for server in doomed:
-        lab.cloud.compute.delete_server(server.id)  # Nova deletes when it can reach its computes again
-    time.sleep(5)
-    lab.start_broker()
-    daemon.agrees(90)
-    gone_s(lab, [server.id for server in doomed], 90)
+    with ThreadPoolExecutor(len(doomed) + 1) as asking:  # Nova's API answers when it reaches the broker again
+        lab.processes.kill("rabbit")
+        for server in doomed:
+            asking.submit(lab.cloud.compute.delete_server, server.id)
+        new = asking.submit(lab.create, "meanwhile", "small")
+        time.sleep(5)
+        lab.start_broker()
+    insist(lab, [server.id for server in doomed])
+    assert lab.wait_for(new.result().id).status == "ACTIVE"
     daemon.agrees(90)
     assert {server.id for server in kept} <= in_nova(lab).keys()
 
@@ -247,7 +262,7 @@ def test_tenure_is_away(lab: NovaLab, daemon: NovaDaemon) -> None:
     web = many(lab, "web", "small", 4)
     assert [server.status for server in web] == ["ACTIVE"] * 4
     lab.start_tenure("tenure_1", "tenure_2")
-    until(lab._tenure_answers, 60, daemon.output)
+    until(lab._tenure_answers, 240, daemon.output)
     began_s = time.monotonic()
     until(lambda: {server.id for server in web} <= running(lab).keys(), 30, daemon.output)
     daemon.agrees(max(30 - (time.monotonic() - began_s), 1))

@@ -85,6 +85,7 @@ class StepKind(StrEnum):
     CLEAR = "clear"
     SHELVE = "shelve"
     OFFLOAD = "offload"
+    RESET = "reset"
     FORCE = "force"
 
 
