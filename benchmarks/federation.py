@@ -143,7 +143,11 @@ def jobs_of(lines: Iterable[JobLine], later_us: int = 0) -> list[Job]:
 
 
 def total(
-    jobs: Mapping[str, Sequence[Job]], cores: Sequence[int], links: str, rule: HostRule, **more: int
+    jobs: Mapping[str, Sequence[Job]],
+    cores: Sequence[int],
+    links: str,
+    rule: HostRule,
+    **more: Any,  # noqa: ANN401 - settings
 ) -> JobCounts:
     """Return the counts of one run, of all clouds together. `links` is a text like a-b b-c."""
     nodes = {name: parse_nodes(f"{many}x1") for name, many in zip(jobs, cores, strict=True)}

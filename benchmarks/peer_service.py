@@ -40,6 +40,8 @@ _AT_ONCE = 16
 _LONGEST_S = 300.0
 _LOOK_S = 0.1
 _CREATED = 201
+_KEPT_S = 3.0
+"""A service closes a connection five seconds after its last answer."""
 _SETTLE_S = 10.0
 """New services compile and load for some seconds; what they are asked meanwhile would wait for that."""
 
@@ -94,21 +96,23 @@ class Caller:
 
     def __init__(self, port: int, token: str) -> None:
         self._port, self._token = port, token
-        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._idle: list[tuple[float, asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         """Send a request over a connection that is free, or a new one; return the status and the JSON of the answer."""
         content = b"" if body is None else json.dumps(body).encode()
         head = f"{method} {path} HTTP/1.1\r\nHost: t\r\nX-Auth-Token: {self._token}\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+        while self._idle and time.monotonic() - self._idle[-1][0] > _KEPT_S:
+            self._idle.pop()[2].close()
         if not self._idle:
-            self._idle.append(await asyncio.open_connection("127.0.0.1", self._port))
-        reader, writer = self._idle.pop()
+            self._idle.append((0.0, *await asyncio.open_connection("127.0.0.1", self._port)))
+        _, reader, writer = self._idle.pop()
         writer.write(head.encode() + content)
         told = (await reader.readuntil(b"\r\n\r\n")).lower()
         length = re.search(rb"content-length: (\d+)", told)
         found = await reader.readexactly(int(length[1]) if length else 0)
-        self._idle.append((reader, writer))
+        self._idle.append((time.monotonic(), reader, writer))
         return int(told[9:12]), json.loads(found or b"null")
 
     async def __aenter__(self) -> Self:
@@ -116,7 +120,7 @@ class Caller:
 
     async def __aexit__(self, *_: object) -> None:
         for wire in self._idle:
-            wire[1].close()
+            wire[2].close()
 
 
 def processor_s(folder: Path) -> Counter[str]:

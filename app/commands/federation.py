@@ -1,4 +1,4 @@
-"""The command `federation evaluate`: recorded jobs of several clouds that run jobs for each other."""
+"""The commands `federation evaluate` and `drive`: recorded jobs of several clouds that run jobs for each other."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.commands import options
+from app.commands.connecting import connect
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import Json
 from app.commands.output import (
@@ -23,11 +25,12 @@ from app.commands.output import (
     progress_bar,
     write_report,
 )
+from app.commands.workloads import eviction_policy
 from app.domain.inputs import InputError, parse_bytes, platform_text
 
 if TYPE_CHECKING:
     from app.workbench.evaluate import EventSink
-    from app.workbench.federation.run import FederationScenario, JobFate
+    from app.workbench.federation.run import FederationScenario, JobFate, OpenLine
 
 RULES = ("none", "literal", "timeline", "tenure")
 MOST_BOUND = 100.0
@@ -48,6 +51,9 @@ Sla = Annotated[float, typer.Option(metavar="P", help="The largest share of fore
 Bandwidth = Annotated[str, typer.Option(metavar="BYTES", help="Bytes a second between two clouds: 125MB, 1.25GB.")]
 Train = Annotated[str, typer.Option(metavar="SHARE", help="The first share of the time, in which jobs do not count.")]
 Bound = Annotated[float, typer.Option(metavar="FACTOR", help="Jobs declare so many times the lifetime that they have.")]
+Urls = Annotated[
+    list[str], typer.Option("--url", metavar="NAME=URL", help="The service of each cloud. All take the same token.")
+]
 Logs = Annotated[Path | None, typer.Option("--log", metavar="DIR", help="Write each cloud's events here, as CSV.")]
 
 Seed = Annotated[int, typer.Option(min=0, help="Is told in the answer and changes nothing: no moment is drawn.")]
@@ -59,7 +65,9 @@ def register(app: typer.Typer) -> None:
     federation = typer.Typer(help="Federation: clouds that run jobs for each other.", no_args_is_help=True)
     example = f"tenure federation evaluate --cloud a=32x1 --cloud b=32x1 {_JOBS} --shift b=8h/14d --rule literal"
     federation.command(epilog=f"Example: {example}")(evaluate)
-    federation.callback()(lambda: None)
+    urls = "--url a=http://127.0.0.1:8080 --url b=http://127.0.0.1:8081"
+    example = f"tenure federation drive {urls} --cloud a=32x1 --cloud b=32x1 {_JOBS} --log logs"
+    federation.command(epilog=f"Example: {example}")(drive)
     app.add_typer(federation, name="federation")
 
 
@@ -74,25 +82,78 @@ def evaluate(
     bandwidth: Bandwidth = "1.25GB",
     train: Train = "1/3",
     bound: Bound = 1.0,
+    eviction: options.Eviction = "yjf",
     seed: Seed = 0,
     log: Logs = None,
     report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Run recorded jobs of several clouds: at home where they fit, else away, as foreign jobs that may be preempted."""
+    scenario = _scenario(cloud, jobs, shift or [], links, rule, sla, bandwidth, train, bound, eviction)
+    _run(scenario, None, log, report, seed, as_json=as_json)
+
+
+def drive(
+    *,
+    cloud: Clouds,
+    url: Urls,
+    token: options.Token = None,
+    jobs: Jobs,
+    shift: Shift = None,
+    links: Links = None,
+    rule: Rule = "tenure",
+    sla: Sla = 0.05,
+    bandwidth: Bandwidth = "1.25GB",
+    train: Train = "1/3",
+    bound: Bound = 1.0,
+    eviction: options.Eviction = "yjf",
+    seed: Seed = 0,
+    log: Logs = None,
+    report: Report = None,
+    as_json: Json = False,
+) -> None:
+    """Do the same as `evaluate` with clouds of running services, which decide every start and stop.
+
+    Each cloud is made at its service, with an external clock. The rule by which a host admits a job is applied here.
+    """
+    from app.workbench.federation.reading import urls_of  # noqa: PLC0415 - compiled code is slow to load
+    from app.workbench.federation.served import ServedLine  # noqa: PLC0415 - as above
+
+    scenario = _scenario(cloud, jobs, shift or [], links, rule, sla, bandwidth, train, bound, eviction)
+    urls = urls_of(url, scenario.nodes)
+    with ExitStack() as stack:
+        clients = {name: stack.enter_context(connect(place, token)) for name, place in urls.items()}
+        _run(
+            scenario,
+            lambda name, opened, sink: ServedLine(clients[name], name, opened, sink),
+            log,
+            report,
+            seed,
+            as_json=as_json,
+        )
+
+
+def _run(
+    scenario: FederationScenario,
+    open_line: OpenLine | None,
+    log: Path | None,
+    report: Path | None,
+    seed: int,
+    *,
+    as_json: bool,
+) -> None:
+    """Run all jobs, in this process or where `open_line` says, and tell what became of them."""
     from app.workbench.federation.run import run_federation  # noqa: PLC0415 - compiled code is slow to load
 
-    scenario = _scenario(cloud, jobs, shift or [], links, rule, sla, bandwidth, train, bound)
     check_writable(report)
     fates: list[JobFate] = []
+    told = fates.append if report is not None else None
     with (
         interruptible("nothing is kept but the events written so far"),
         _writing(log, scenario.nodes) as sinks,
-        progress_bar("evaluating") as progress,
+        progress_bar("evaluating" if open_line is None else "driving") as progress,
     ):
-        counts = run_federation(
-            scenario, logs=sinks, told=fates.append if report is not None else None, progress=progress
-        )
+        counts = run_federation(scenario, open_line=open_line, logs=sinks, told=told, progress=progress)
     if report is not None:
         _write_report(report, scenario, counts, fates)
     answer = answer_of(scenario, counts, seed)
@@ -123,6 +184,7 @@ def _scenario(
     bandwidth: str,
     train: str,
     bound: float,
+    eviction: str,
 ) -> FederationScenario:
     from app.federation.rules.hosting import HostRule  # noqa: PLC0415 - as above
     from app.workbench.federation.reading import clouds_of, jobs_of, links_of  # noqa: PLC0415 - as above
@@ -137,7 +199,8 @@ def _scenario(
     nodes = clouds_of(clouds)
     found = jobs_of(jobs, shifts, nodes)
     bytes_per_s, share = _bytes_per_s(bandwidth), _share(train)
-    return FederationScenario(nodes, found, links_of(links, nodes), HostRule(rule), sla, bytes_per_s, share, bound)
+    linked, policy = links_of(links, nodes), eviction_policy(eviction)
+    return FederationScenario(nodes, found, linked, HostRule(rule), sla, bytes_per_s, share, bound, policy)
 
 
 def _bytes_per_s(text: str) -> int:
@@ -188,6 +251,7 @@ def answer_of(scenario: FederationScenario, counts: Mapping[str, Any], seed: int
         "bandwidth_bytes_per_s": scenario.bytes_per_s,
         "train": scenario.train,
         "bound": scenario.bound,
+        "eviction": str(scenario.eviction),
         "seed": seed,
     }
     return _counts(total) | {"by_cloud": {name: _counts(one) for name, one in counts.items()}, "settings": settings}

@@ -142,6 +142,10 @@ class NovaCloud:
         """Do an action without arguments to a server, if it is there: `shelve`, `forceDelete` and so on."""
         self._end(server, lambda path: self._do("post", f"{path}/action", json={action: None}))
 
+    def reset(self, server: str) -> None:
+        """Have Nova forget the task that it takes for going on."""
+        self._end(server, lambda path: self._do("post", f"{path}/action", json={"os-resetState": {"state": "active"}}))
+
     def mark(self, server: str, marks: Mapping[str, str]) -> None:
         """Set metadata of a server; others stay."""
         self._end(server, lambda path: self._do("post", f"{path}/metadata", json={"metadata": dict(marks)}))

@@ -45,8 +45,10 @@ class Deeds:
         nova = self._nova
         deeds: dict[StepKind, Callable[[], None]] = {
             StepKind.DELETE: lambda: nova.delete(server),
+            StepKind.CLEAR: lambda: nova.delete(server),
             StepKind.SHELVE: lambda: nova.act(server, "shelve"),
             StepKind.OFFLOAD: lambda: nova.act(server, "shelveOffload"),
+            StepKind.RESET: lambda: nova.reset(server),
             StepKind.FORCE: lambda: nova.act(server, "forceDelete"),
             StepKind.MARK: lambda: nova.mark(server, step.marks),
             StepKind.UNMARK: lambda: nova.unmark(server, step.marks),

@@ -16,7 +16,7 @@ class NovaFigures:
         gauge, counter = partial(Gauge, registry=self.registry), partial(Counter, registry=self.registry)
         self.answers = gauge(
             "tenure_nova_answering",
-            "1 while a side answers, by side: `nova` with Placement and Keystone, `tenure`, `broker`.",
+            "1 while a side answers, by side: `nova` with Placement and Keystone, `tenure`.",
             ["side"],
         )
         self.steps = counter(

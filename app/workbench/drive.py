@@ -106,7 +106,9 @@ def form_of(step: WorkloadStep) -> Start | Stop:
     if not isinstance(step, StartRequest):
         return Stop(step.instance_id, at)
     lifetime_s = None if step.lifetime_us is None else seconds(step.lifetime_us)
-    return Start(step.instance_id, step.market, step.flavor, lifetime_s, step.eviction_probability, at)
+    return Start(
+        step.instance_id, step.market, step.flavor, lifetime_s, step.eviction_probability, at, count=step.count
+    )
 
 
 def _count(tally: WorkloadTally, operation: WorkloadStep, decision: StartAnswer | None) -> None:

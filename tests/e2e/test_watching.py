@@ -15,8 +15,11 @@ from typing import Any
 import httpx2
 import pytest
 from processes import HEADERS, Process, free_port, tenure, tenure_json
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from watch_files import NOT_OURS, PANELS, PROGRAMS, PROMETHEUS, expressions, filled, selected
+
+from app.nova.figures import NovaFigures
 
 CLOUD = "/v1/clouds/watched"
 AUTHORISED = {"Authorization": f"Bearer {HEADERS['X-Auth-Token']}"}
@@ -117,14 +120,15 @@ def test_a_worker_tells_of_itself(processes: list[Process]) -> None:
 def test_every_metric_that_rules_and_dashboard_read_is_told(processes: list[Process]) -> None:
     """And by the labels that they read it by, wherever there is a sample."""
     told: dict[str, set[str]] = {}
-    for process, path in (
+    pages = (
         (processes[0], "/metrics"),
         (processes[0], "/metrics/clouds"),
         (processes[0], "/metrics/clusters"),
         (processes[0], "/metrics/peers"),
         (processes[2], "/metrics"),
-    ):
-        text = httpx2.get(f"{process.url}{path}", headers=HEADERS, timeout=WAIT_S).text
+    )
+    texts = [httpx2.get(f"{one.url}{path}", headers=HEADERS, timeout=WAIT_S).text for one, path in pages]
+    for text in (*texts, generate_latest(NovaFigures().registry).decode()):  # the daemon beside Nova has its own page
         for family in text_string_to_metric_families(text):
             for name in (family.name, *SUFFIXES.get(family.type, ())):
                 told.setdefault(family.name + name.removeprefix(family.name), set())

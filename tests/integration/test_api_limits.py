@@ -156,6 +156,35 @@ class TestRates:
             assert [one.status_code for one in asked] == [415, 415, 415, 429, 415]
             assert int(asked[3].headers["Retry-After"]) >= 1
 
+    def test_few_messages_of_a_peer_are_in_the_line_and_another_peers_do_not_wait_for_them(
+        self, database_url: str
+    ) -> None:
+        with running_service(database_url) as service, ExitStack() as stack:
+            tokens = [
+                service.client.post("/v1/tokens", json={"name": name, "role": "peer"}).json()["token"]
+                for name in ("slow.1", "slow.2", "quick")
+            ]
+            url = httpx2.URL(f"{service.url}/v1/clouds/c/offers/j/1")
+
+            def told(token: str) -> int:
+                headers = {"X-Auth-Token": token, "Content-Type": "application/json"}
+                return httpx2.put(url, headers=headers, content=b"{", timeout=1).status_code
+
+            head = f"PUT {url.path} HTTP/1.1\r\nHost: t\r\nX-Auth-Token: {tokens[0]}\r\n"
+            head += "Content-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+            slow = [
+                stack.enter_context(socket.create_connection((url.host, url.port)))
+                for _ in range(dear.MESSAGES_AT_ONCE)
+            ]
+            for connection in slow:
+                connection.sendall(head.encode())
+            time.sleep(0.3)
+            assert told(tokens[2]) == 400
+            with pytest.raises(httpx2.ReadTimeout):
+                told(tokens[1])
+            slow[0].close()
+            assert told(tokens[1]) == 400
+
     def test_addresses_are_counted_apart_and_networks_of_ipv6_together(self) -> None:
         rates = Rates(1, 2)
 

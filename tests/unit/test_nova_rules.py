@@ -155,7 +155,7 @@ def test_shelving_keeps_what_can_be_kept(state: str, task: str | None, steps: li
 def test_a_deletion_that_takes_too_long_is_forced() -> None:
     deleting = replace(QUIET, task="deleting", updated_at=NOW - timedelta(seconds=20))
     assert verdict(deleting, ended("evicted")) == ServerVerdict(again_s=40)
-    assert kinds(replace(deleting, updated_at=NOW - timedelta(seconds=60)), ended("evicted")) == ["force"]
+    assert kinds(replace(deleting, updated_at=NOW - timedelta(seconds=60)), ended("evicted")) == ["reset", "force"]
     assert kinds(QUIET, ended("evicted"), NovaChoices(ending=ServerEnding.FORCE)) == ["force"]
 
 
@@ -163,7 +163,7 @@ def test_a_deletion_that_takes_too_long_is_forced() -> None:
 @pytest.mark.parametrize("known", [ended("stopped"), ended("rejected"), None], ids=str)
 def test_an_unpromised_spot_server_ends(state: str, known: KnownLife | None) -> None:
     server = seen(state)
-    assert kinds(server, known) == ["delete"]
+    assert kinds(server, known) == ["clear"]
     assert kinds(server, known, NovaChoices(unpromised=UnpromisedFate.KEEP)) == []
     assert verdict(server, known, now=START + timedelta(seconds=23)) == ServerVerdict(again_s=40)
     assert kinds(replace(server, node="elsewhere"), known) == []

@@ -142,7 +142,10 @@ def _end(server: Server, choices: NovaChoices, now: datetime) -> ServerVerdict:
     if server.task in _DELETING:
         if since_s < choices.force_after_s:
             return ServerVerdict(again_s=choices.force_after_s - since_s)
-        return ServerVerdict((ServerStep(StepKind.FORCE, f"{why}, and Nova still deletes it"),), choices.force_after_s)
+        lost = f"{why}, and Nova has lost its deletion"  # it ignores another one while it takes this one for going on
+        return ServerVerdict(
+            (ServerStep(StepKind.RESET, lost), ServerStep(StepKind.FORCE, lost)), choices.force_after_s
+        )
     if choices.ending is ServerEnding.FORCE:
         return ServerVerdict((ServerStep(StepKind.FORCE, why),), choices.force_after_s)
     if choices.ending is ServerEnding.SHELVE:
@@ -173,7 +176,7 @@ def _unknown(
         return ServerVerdict(again_s=left_s)
     if server.task in _DELETING:
         return ServerVerdict()
-    return ServerVerdict((ServerStep(StepKind.DELETE, "nothing is promised to this spot server"),))
+    return ServerVerdict((ServerStep(StepKind.CLEAR, "nothing is promised to this spot server"),))
 
 
 def _running(server: Server, known: KnownLife, nodes: AbstractSet[str]) -> ServerVerdict:

@@ -67,7 +67,10 @@ class KnownLife:
 
 
 class StepKind(StrEnum):
-    """The kinds of steps: the first six are told to Tenure, the others are done in Nova."""
+    """The kinds of steps: those up to `move` are told to Tenure, the others are done in Nova.
+
+    `clear` is the deletion of a spot server that nothing was promised to.
+    """
 
     STOP = "stop"
     ABORT = "abort"
@@ -79,8 +82,10 @@ class StepKind(StrEnum):
     TAG = "tag"
     UNTAG = "untag"
     DELETE = "delete"
+    CLEAR = "clear"
     SHELVE = "shelve"
     OFFLOAD = "offload"
+    RESET = "reset"
     FORCE = "force"
 
 

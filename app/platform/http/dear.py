@@ -20,19 +20,25 @@ _NO_READS = {"request_table", "test_webhook", "check_readiness", "report_cluster
 READS = COSTS.keys() - _NO_READS
 """Operations that read much.
 
-Of the others that cost more, one waits, one is done elsewhere, one is shared, and those of peers stand in the line of
-their cloud and have a rate of their own.
+Of the others that cost more, one waits, one is done elsewhere, one is shared, and those of peers have a rate and turns
+of their own.
 """
 GREAT_BODIES = {"run_batch", "report_cluster_events"}
 """Operations whose bodies may be large."""
 _GREAT = 1 << 14
 _READS_AT_ONCE = 2
 _BODIES_AT_ONCE = 8
+MESSAGES_AT_ONCE = 16
+"""So many messages of one peer stand in the line of a cloud, as many as an origin sends side by side.
+
+Others wait before their bodies are read. So another peer's message has few before it.
+"""
+_MOST_MESSAGES = 1000
 MOST_WAITING = 64
 """So many wait for those before them; more are refused."""
 _AGAIN_S = 1
 
-Key = tuple[int | None, str, bool]
+Key = tuple[int | str | None, str, bool]
 
 
 @dataclass(slots=True)
@@ -48,10 +54,10 @@ class DearQueues:
         self._queues: dict[Key, _DearQueue] = {}
 
     @asynccontextmanager
-    async def place(self, key: Key, at_once: int) -> AsyncIterator[None]:
-        """Give one of `at_once` places as soon as it is free, or raise RateExceeded if too many requests wait."""
+    async def place(self, key: Key, at_once: int, most: int = MOST_WAITING) -> AsyncIterator[None]:
+        """Give one of `at_once` places as soon as it is free, or raise RateExceeded if `most` requests wait."""
         line = self._queues.setdefault(key, _DearQueue(asyncio.Semaphore(at_once)))
-        if line.count >= at_once + MOST_WAITING:
+        if line.count >= at_once + most:
             raise RateExceeded("too many dear requests of the token wait for this cloud", _AGAIN_S)
         line.count += 1
         try:
@@ -78,6 +84,15 @@ async def body_in_turn(request: Request) -> AsyncIterator[None]:
         yield
         return
     async with request.app.state.dear.place(_key(request, is_read=False), _BODIES_AT_ONCE):
+        yield
+
+
+@asynccontextmanager
+async def message_in_turn(request: Request) -> AsyncIterator[None]:
+    """Wait for a place of the peer's messages in the line of the cloud, over all of its tokens."""
+    peer = request.scope["state"]["caller"].name.partition(".")[0]
+    key = peer, request.path_params["cloud"], False
+    async with request.app.state.dear.place(key, MESSAGES_AT_ONCE, _MOST_MESSAGES):
         yield
 
 

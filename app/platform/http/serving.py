@@ -19,8 +19,9 @@ from app.domain.values import Role
 from app.platform.asked import reading
 from app.platform.http.auth import authorise
 from app.platform.http.bodies import read_query
-from app.platform.http.dear import GREAT_BODIES, READS, body_in_turn, read_in_turn
+from app.platform.http.dear import GREAT_BODIES, READS, body_in_turn, message_in_turn, read_in_turn
 from app.platform.http.fields import Body, Query
+from app.platform.http.rates import PEER_MESSAGES
 from tenure_client.endpoints import Endpoint
 from tenure_client.forms.answer import Answer
 
@@ -102,9 +103,9 @@ def _in_turn(handler: Handler, *, is_read: bool) -> Handler:
     """The handler, where it is dear behind those of the same caller that came before."""
     name = handler.__name__
     handler = _reading(handler) if is_read else handler
-    if name not in READS | GREAT_BODIES:
+    if name not in READS | GREAT_BODIES | PEER_MESSAGES:
         return handler
-    turn = read_in_turn if name in READS else body_in_turn
+    turn = read_in_turn if name in READS else message_in_turn if name in PEER_MESSAGES else body_in_turn
 
     async def handle(request: Request) -> Response:
         async with turn(request):

@@ -41,6 +41,15 @@ def jobs_of(texts: Sequence[str], shifts: Sequence[str], clouds: Mapping[str, T]
     return jobs
 
 
+def urls_of(texts: Sequence[str], clouds: Mapping[str, T]) -> dict[str, str]:
+    """Return the address of each cloud's service, as texts like a=http://127.0.0.1:8080 say. Raises InputError."""
+    found = _of_clouds("--url", texts, clouds)
+    missing = [name for name in clouds if name not in found]
+    if missing:
+        raise InputError(f"--url: say where the service of cloud {missing[0]!r} is")
+    return found
+
+
 def links_of(text: str | None, clouds: Mapping[str, T]) -> dict[str, list[str]]:
     """Return to which clouds each offers its jobs, in the order of --cloud: to all, or as a text like a-b,b-c says."""
     if text is None:

@@ -9,15 +9,18 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
+from app.domain.events import Event
 from app.domain.progress import Progress
-from app.domain.values import Resources
+from app.domain.values import EvictionPolicy, Resources
 from app.federation.rules.hosting import HostRule, Offer, admitted_risk
 from app.federation.rules.jobs import Job
 from app.workbench.evaluate import EventSink
-from app.workbench.federation.clouds import FederatedCloud
+from app.workbench.federation.clouds import CloudLine, FederatedCloud, LocalLine, opening
 
 BYTES_PER_S = 1_250_000_000
 _END, _START = 0, 1
+OpenLine = Callable[[str, Sequence[Event], EventSink | None], CloudLine]
+"""Opens the line of a cloud, given its name, the events that it begins with, and its log."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class FederationScenario:
     bytes_per_s: int = BYTES_PER_S
     train: float = 1 / 3
     bound: float = 1.0
+    eviction: EvictionPolicy = EvictionPolicy.YJF
 
     @cached_property
     def counted_from_us(self) -> float:
@@ -204,6 +208,7 @@ def _foreign_id(step: _JobStep) -> str:
 def run_federation(
     scenario: FederationScenario,
     *,
+    open_line: OpenLine | None = None,
     logs: Mapping[str, EventSink] | None = None,
     told: Callable[[JobFate], None] | None = None,
     progress: Progress | None = None,
@@ -211,11 +216,13 @@ def run_federation(
     """Run all jobs of all clouds until the last has ended, and return the counts of each cloud.
 
     At equal times ends come before starts, and starts in the order of clouds and of their files. `told` takes the fate
-    of each job once it is sure.
+    of each job once it is sure. Each cloud decides in this process, or where `open_line` says.
     """
     kinds = {job.cores for jobs in scenario.jobs.values() for job in jobs}
+    open_line = open_line or (lambda _, opened, log: LocalLine(opened, log))
     clouds = {
-        name: FederatedCloud(name, nodes, kinds, (logs or {}).get(name)) for name, nodes in scenario.nodes.items()
+        name: FederatedCloud(name, open_line(name, opening(nodes, kinds, scenario.eviction), (logs or {}).get(name)))
+        for name, nodes in scenario.nodes.items()
     }
     counts = {name: JobCounts() for name in clouds}
     run = _FederationRun(scenario, clouds, told or _not_told, counts)
