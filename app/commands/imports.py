@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from app.importing.service import Import, Imported
     from app.platform.settings import Settings
 
+_COLLECTED_AFTER = 50_000
 _CLOUD = re.compile(NAME_PATTERN)
 _NOTHING_YET = "nothing was written"
 _PARTLY = (
@@ -141,6 +144,17 @@ def _wishes(nodes: str | None, flavors: str | None, longest_gap: str | None) -> 
     return Wishes(platform, sizes, parse_duration(longest_gap) if longest_gap else None)
 
 
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Let Python look for circles of objects seldom: an import makes millions of values and hardly a circle."""
+    before = gc.get_threshold()
+    gc.set_threshold(_COLLECTED_AFTER, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 def _cloud_name(text: str) -> str:
     if not _CLOUD.fullmatch(text):
         raise InputError(f"{text!r} is not a cloud's name: letters, digits, dots, dashes and underscores")
@@ -171,7 +185,7 @@ def _run(asked: _ImportAsked, settings: Settings | None, wait_s: float, *, resta
     from app.workbench.import_formats.files import read_past  # noqa: PLC0415 - as above
     from app.workbench.import_formats.servers import read_told  # noqa: PLC0415 - as above
 
-    with Scratch() as scratch:
+    with _seldom_collected(), Scratch() as scratch:
         past = Past(scratch, _sources(asked), asked.wishes)
         with interruptible(_NOTHING_YET), progress_bar("reading") as progress:
             if asked.nova is None:

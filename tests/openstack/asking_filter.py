@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from types import SimpleNamespace
 
 import nova.conf
@@ -16,8 +17,6 @@ from nova.api.validation.extra_specs import validators
 from nova.scheduler import filters
 
 from tenure_nova_filter import options
-
-MOST_MEMORY = 1 << 20
 
 
 def main() -> None:
@@ -39,7 +38,9 @@ def main() -> None:
         elif "validate" in asked:
             answer = {name: validated(name, value) for name, value in asked["validate"].items()}
         else:
+            began_s = time.perf_counter()
             answer = answered(filter_, asked)
+            answer["took_ms"] = 1000 * (time.perf_counter() - began_s)
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 

@@ -101,7 +101,8 @@ def status(lab: NovaLab) -> None:
     resident = lab.processes.resident()
     for name, size in resident.items():
         say(f"{name:12} {lab.ports.get(name, ''):>6} {size / MEBIBYTE:7.0f} MiB {'' if size else 'gone'}".rstrip())
-    say(f"{'all':12} {'':6} {sum(resident.values()) / MEBIBYTE:7.0f} MiB")
+    whole_mib, taken_s = sum(resident.values()) / MEBIBYTE, lab.processes.processor_s()
+    say(f"{'all':12} {'':6} {whole_mib:7.0f} MiB, {taken_s:.0f} s of processor")
 
 
 if __name__ == "__main__":

@@ -80,6 +80,10 @@ class LabProcesses:
         """
         return {name: sum(_memory(one) for one in self._family(name)) for name in self._known}
 
+    def processor_s(self) -> float:
+        """Return the processor time that all of them have taken so far."""
+        return sum(_processor_s(one) for name in self._known for one in self._family(name))
+
     def _family(self, name: str) -> Iterator[psutil.Process]:
         found = self._found(name)
         if found is not None:
@@ -141,3 +145,11 @@ def _memory(process: psutil.Process) -> int:
         return process.memory_full_info().pss if is_shared else process.memory_info().rss
     except psutil.Error:
         return 0
+
+
+def _processor_s(process: psutil.Process) -> float:
+    try:
+        taken = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(taken.user + taken.system + taken.children_user + taken.children_system)

@@ -43,6 +43,8 @@ WEB = {
     "nova_api": "nova.wsgi.osapi_compute",
 }
 """The services that a WSGI server serves, with the modules that hold them."""
+_DATABASE_USER = "postgres" if os.geteuid() == 0 else None
+"""PostgreSQL does not run as root."""
 _POSTGRES = """
 listen_addresses = '127.0.0.1'
 max_connections = 400
@@ -211,7 +213,7 @@ class NovaLab:
             self._make_postgres(binaries, data)
         (data / "postmaster.pid").unlink(missing_ok=True)
         words = [binaries / "postgres", "-D", data, "-p", str(self.ports["postgres"]), "-k", self.folder / "pg"]
-        self.processes.start("postgres", words, {"PATH": os.environ["PATH"]}, user="postgres")
+        self.processes.start("postgres", words, {"PATH": os.environ["PATH"]}, user=_DATABASE_USER)
         until(self._database_answers, UP_S, lambda: self.processes.output("postgres"))
 
     def start_broker(self) -> None:
@@ -363,8 +365,9 @@ class NovaLab:
         subprocess.run([str(word) for word in words], check=True)
 
     def _make_postgres(self, binaries: Path, data: Path) -> None:
-        shutil.chown(data.parent, "postgres")
+        if _DATABASE_USER is not None:
+            shutil.chown(data.parent, _DATABASE_USER)
         words = [binaries / "initdb", "-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-sync", "-D", data]
-        subprocess.run([str(word) for word in words], check=True, user="postgres", cwd="/", capture_output=True)
+        subprocess.run([str(word) for word in words], check=True, user=_DATABASE_USER, cwd="/", capture_output=True)
         with (data / "postgresql.conf").open("a") as settings:
             settings.write(_POSTGRES)
