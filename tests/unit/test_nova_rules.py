@@ -125,6 +125,14 @@ def test_the_evicted_are_deleted_at_once_without_a_grace_period(state: str) -> N
     assert kinds(seen(state), ended("evicted")) == ["delete"]
 
 
+@pytest.mark.parametrize("state", HOLDS)
+def test_no_on_demand_server_is_ended_whatever_it_was_before(state: str) -> None:
+    """Nova may have resized an evicted spot server to an on-demand flavor while Tenure was away."""
+    assert kinds(seen(state, is_spot=False), ended("evicted")) == ["observe"]
+    late = ended("evicted", leaves_by=NOW - timedelta(seconds=1))
+    assert kinds(seen(state, is_spot=False), late) == ["confirm", "observe"]
+
+
 def test_under_a_grace_period_notice_is_given_and_the_deadline_ends_it() -> None:
     leaves_by = NOW + timedelta(seconds=40)
     found = verdict(QUIET, ended("evicted", leaves_by=leaves_by))

@@ -85,7 +85,7 @@ def decide(
     presence = Presence.GONE if server is None else presence_of(server)
     if server is None or presence is Presence.GONE:
         return _gone(server, known, moments)
-    if known is not None and known.status == "evicted":
+    if known is not None and known.status == "evicted" and server.is_spot:
         return _evicted(server, known, choices, moments.now)
     if presence is Presence.BUILDS:
         return _building(server, known, choices, moments)
@@ -100,8 +100,7 @@ def _gone(server: Server | None, known: KnownLife | None, moments: ViewTimes) ->
     if known is None:
         return ServerVerdict()
     if not known.runs:
-        confirms = known.status == "evicted" and known.leaves_by is not None
-        return ServerVerdict((ServerStep(StepKind.CONFIRM, "it is gone from Nova", known.life),) if confirms else ())
+        return ServerVerdict(_confirms(known, "it is gone from Nova"))
     seen_s = (moments.seen_at - known.at).total_seconds()
     enough_s = ABSENT_AFTER_S if server is None else SURELY_AFTER_S
     if seen_s < enough_s and not (server is not None and server.status in _GONE):
@@ -110,6 +109,12 @@ def _gone(server: Server | None, known: KnownLife | None, moments: ViewTimes) ->
         return ServerVerdict((ServerStep(StepKind.ABORT, "Nova accepted it and never ran it", known.life),))
     why = "Nova has no such server" if server is None else f"it is {server.status} in Nova"
     return ServerVerdict((ServerStep(StepKind.STOP, why, known.life),))
+
+
+def _confirms(known: KnownLife | None, why: str) -> tuple[ServerStep, ...]:
+    """Return the step that ends an open eviction, if there is one."""
+    is_open = known is not None and known.status == "evicted" and known.leaves_by is not None
+    return (ServerStep(StepKind.CONFIRM, why, known.life),) if known is not None and is_open else ()
 
 
 def _never_ran(server: Server, known: KnownLife) -> bool:
@@ -168,7 +173,8 @@ def _unknown(
         if server.demand is None:
             return ServerVerdict()
         life = Life(server.id, 1) if known is None else known.life.next
-        return ServerVerdict((ServerStep(StepKind.OBSERVE, "it runs, and Tenure does not know", life),))
+        observes = ServerStep(StepKind.OBSERVE, "it runs, and Tenure does not know", life)
+        return ServerVerdict((*_confirms(known, "it is on-demand now, and is not ended"), observes))
     if choices.unpromised is UnpromisedFate.KEEP:
         return ServerVerdict()
     left_s = choices.unpromised_after_s - (now - (server.launched_at or server.created_at)).total_seconds()
