@@ -15,6 +15,7 @@ import pytest
 from lab_processes import until
 from nova_daemon import NovaDaemon, audit, differences, in_nova, running
 from nova_lab import CLOUD, NovaLab
+from nova_storm import Storm
 
 from app.nova.rules.marks import DEADLINE, EVICT_AT, EVICTING
 
@@ -267,6 +268,11 @@ def test_tenure_is_away(lab: NovaLab, daemon: NovaDaemon) -> None:
     until(lambda: {server.id for server in web} <= running(lab).keys(), 30, daemon.output)
     daemon.agrees(max(30 - (time.monotonic() - began_s), 1))
     assert all(node.free.cores >= 0 for node in lab.tenure.nodes(CLOUD))
+
+
+def test_parts_are_killed_at_random_moments(lab: NovaLab, daemon: NovaDaemon, tmp_path: Path) -> None:
+    found = Storm(lab, daemon, seed=2).run(operations=20, kills=5, folder=tmp_path)
+    assert sum(found.killed.values()) == 5
 
 
 def test_two_daemons_do_no_harm(lab: NovaLab, daemon: NovaDaemon) -> None:
