@@ -59,6 +59,7 @@ def drawn(seed: int, cloud: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("eviction", ["yjf", "yjf-global"])
 @pytest.mark.parametrize("seed", RULES)
 def test_every_log_is_the_same(services: dict[str, str], tmp_path: Path, seed: int, eviction: str) -> None:
