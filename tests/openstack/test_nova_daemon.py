@@ -19,6 +19,7 @@ from nova_storm import Storm
 
 from app.nova.rules.marks import DEADLINE, EVICT_AT, EVICTING
 
+pytestmark = [pytest.mark.real_parts, pytest.mark.timeout(1200)]  # on a busy machine
 COMPUTES = 3
 SMALL = 2
 SOON_S = 15.0

@@ -74,7 +74,9 @@ SHELVES = [
         [(0, 20, "shelved"), (30, 40, "shelved"), (60, 100, "deleted")],
     ),
     # What is noted after the end does not count.
-    ([(120, M.OFFLOADED)], [(10, 100, "deleted")]),
+    ([(SECOND_US, M.OFFLOADED)], [(10, 100, "deleted")]),
+    # What is noted in its second does: an end has no fractions.
+    ([(120, M.SHELVED), (130, M.UNSHELVED)], [(0, 120, "shelved"), (130, 130, "deleted")]),
 ]
 
 

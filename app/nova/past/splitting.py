@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from app.domain.servers import ServerStretch, StretchEnd
+from app.domain.times import SECOND_US
 from app.domain.values import Resources
 from app.nova.rules.sizes import demand_of, is_spot, plain_name
 
@@ -94,7 +95,10 @@ def stretches_of(
     changes: Sequence[SizeChange],
     flavors: Mapping[int, NovaFlavor],
 ) -> list[ServerStretch]:
-    """Return the stretches of a server, in order. Marks and changes are sorted by time."""
+    """Return the stretches of a server, in order. Marks and changes are sorted by time.
+
+    Nova drops the fractions of a second in the row of a server, and keeps those of events.
+    """
     failed = never_ran(server)
     if failed is not None:
         row = server.uuid, 1, server.size, server.created_us, None, server.ended_us, failed
@@ -102,7 +106,7 @@ def stretches_of(
     began_us = server.created_us if any(mark not in _LEAVE for _, mark in marks) else server.launched_us
     walk = _Walk(server, began_us or server.created_us, changes)
     for at_us, mark in marks:
-        if server.ended_us is None or at_us <= server.ended_us:
+        if server.ended_us is None or at_us // SECOND_US <= server.ended_us // SECOND_US:
             walk.take(at_us, mark)
     return walk.end(flavors)
 
