@@ -25,6 +25,7 @@ from app.domain.times import DAY_US, HOUR_US, from_rfc3339, rfc3339
 from app.platform.database.lockids import VENUE_LOCK
 from app.venues.rules.pricefiles import CSV_COLUMNS
 
+pytestmark = pytest.mark.long
 BEGIN_US = from_rfc3339("2015-05-01T00:00:00Z")
 END_US = BEGIN_US + 36 * DAY_US + HOUR_US
 TYPES = "instance_type,vcpu,compute_units,memory_mib,on_demand_price,from\nc3.xlarge,4,14,7680,0.21,2014-01-01\n"
@@ -123,7 +124,6 @@ def world(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     world.database.close()
 
 
-@pytest.mark.long
 def test_an_import_that_is_killed_leaves_all_or_nothing_and_is_done_again(world: World) -> None:
     draw = random.Random(35)
     world.imported("whole", world.many)
@@ -139,7 +139,6 @@ def test_an_import_that_is_killed_leaves_all_or_nothing_and_is_done_again(world:
     assert world.stored("killed") == expected
 
 
-@pytest.mark.long
 def test_workers_never_fit_a_venue_twice_and_killed_ones_change_no_answer(world: World) -> None:
     for name in ("one", "other"):
         world.imported(name, world.few)
