@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,21 +28,21 @@ SOON_S = 15.0
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NovaLab]:
+def lab() -> Iterator[NovaLab]:
     """A lab of the tests' own, or the one in the folder TENURE_OPENSTACK_LAB, which stays."""
     if (there := os.environ.get("TENURE_OPENSTACK_LAB")) is not None:
         yield NovaLab(Path(there))
         return
-    found = NovaLab(tmp_path_factory.mktemp("nova") / "lab")
-    for folder in found.folder.parents[:3]:
-        folder.chmod(0o755)  # PostgreSQL is another user's
-    if not found.with_filter:
-        pytest.skip("no filter of Nova's scheduler here")
-    try:
-        found.up(COMPUTES)
-        yield found
-    finally:
-        found.down()
+    with tempfile.TemporaryDirectory(prefix="tenure-lab-", dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)  # PostgreSQL is another user's
+        found = NovaLab(Path(folder) / "lab")
+        if not found.with_filter:
+            pytest.skip("no filter of Nova's scheduler here")
+        try:
+            found.up(COMPUTES)
+            yield found
+        finally:
+            found.down()
 
 
 @pytest.fixture(scope="module")
