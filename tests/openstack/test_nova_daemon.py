@@ -286,6 +286,7 @@ def test_two_daemons_do_no_harm(lab: NovaLab, daemon: NovaDaemon) -> None:
         assert [server.status for server in burst] == ["ACTIVE"] * 4
         daemon.agrees(SOON_S)
         lab.cloud.compute.delete_server(burst[0].id)
+        gone_s(lab, [burst[0].id], SOON_S)
         daemon.agrees(SOON_S)
     finally:
         other.kill()
