@@ -18,6 +18,7 @@ from app.commands.outlets import outlive_readers
 from app.commands.output import STDOUT, print_text
 from app.domain.inputs import InputError
 from app.nova.rules.reconciling import NovaChoices, ServerEnding, UnpromisedFate
+from app.nova.rules.twins import TRAIT
 from tenure_client import TenureClient
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def run(
     topic: Topic = "tenure",
     pool: Pool = None,
     messaging_file: MessagingFile = None,
-    trait: Trait = "CUSTOM_TENURE",
+    trait: Trait = TRAIT,
     ending: Ended = ServerEnding.DELETE,
     unpromised: Fate = UnpromisedFate.DELETE,
     unpromised_after_s: FateAfter = 60.0,

@@ -53,11 +53,6 @@ class Mirror:
         with self._changing:
             self._servers[server.id] = server
 
-    def drop(self, server: str) -> None:
-        """Forget a server."""
-        with self._changing:
-            self._servers.pop(server, None)
-
     def get(self, server: str) -> tuple[Server | None, datetime]:
         """Return a server, None if it is not known, and the time at which that was surely so."""
         with self._changing:
