@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from app.platform.settings import Settings
 
-_OF_NOVA = tuple(
+OF_NOVA = tuple(
     f"TENURE_NOVA_{name}"
     for name in (
         "API_DATABASE", "BROKERS", "BUILD_TIMEOUT_S", "CELLS", "COMPARE_EVERY_S", "DATABASE", "ENDING", "FORCE_AFTER_S",
         "HOST", "MESSAGING_FILE", "POLL_EVERY_S", "POOL", "PORT", "TOPIC", "TRAIT", "UNPROMISED", "UNPROMISED_AFTER_S",
     )
 )  # fmt: skip
-_OF_CLIENTS = ("TENURE_URL", "TENURE_TOKEN", "TENURE_CLOUD", *_OF_NOVA)
+_OF_CLIENTS = ("TENURE_URL", "TENURE_TOKEN", "TENURE_CLOUD", *OF_NOVA)
 _PREFIX = "TENURE_"
 _NEAR = 0.6
 """A guess at a mistyped variable is at least this similar; see difflib."""

@@ -62,10 +62,10 @@ def enable(
     nova = NovaCloud()
     with connect(url, token) as client:
         steps, left = plan_twins(nova.flavors(), frozenset(flavors or ()), lifetime)
+        written = [] if write is None or dry_run else write_texts(write, cloud, url)
         if not dry_run:
             make_twins(nova, steps)
             _bring(nova, client, cloud)
-    written = [] if write is None or dry_run else write_texts(write, cloud, url)
     if as_json:
         _print_enabled(steps, left, written)
     else:

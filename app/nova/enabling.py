@@ -71,13 +71,14 @@ project_domain_name = Default
 
 
 def write_texts(folder: Path, cloud: str, url: str) -> list[Path]:
-    """Write both texts into a folder; files of these names that hold something else are kept. Raises InputError."""
+    """Write both texts into a folder. Raises InputError, with nothing written, if a file there holds something else."""
     texts = {folder / PROVIDERS_FILE: provider_text(), folder / SCHEDULER_FILE: scheduler_text(cloud, url)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
             if path.exists() and path.read_text() != text:
                 raise InputError(f"{path} is there and says something else: remove it, or name another folder")
+        for path, text in texts.items():
             path.write_text(text)
     except OSError as error:
         raise InputError(f"nothing can be written into {folder}: {error}") from None

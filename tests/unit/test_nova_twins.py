@@ -1,11 +1,17 @@
-"""Twins of flavors, and the findings of `tenure nova check`."""
+"""Twins of flavors, the texts of `tenure nova enable`, the findings of `tenure nova check`, and all variables."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from app.cli import command_line
+from app.commands.configuring import OF_NOVA
+from app.domain.inputs import InputError
+from app.nova.enabling import SCHEDULER_FILE, write_texts
 from app.nova.rules import findings
 from app.nova.rules.twins import Untwinned, faults_of_twins, plan_twins, twin_specs
 
@@ -129,3 +135,22 @@ def test_hosts_need_trait_and_resource() -> None:
     assert findings.judge_trait({}).ok is False
     assert findings.judge_trait({"a": frozenset({"VCPU"})}).ok is False
     assert findings.judge_trait({"a": frozenset({"VCPU", "CUSTOM_TENURE_SPOT"})}).ok
+
+
+def test_files_that_say_something_else_are_kept_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / SCHEDULER_FILE).write_text("of the operator\n")
+    with pytest.raises(InputError, match="says something else"):
+        write_texts(tmp_path, "north", "http://tenure.example")
+    assert [path.name for path in tmp_path.iterdir()] == [SCHEDULER_FILE]
+    (tmp_path / SCHEDULER_FILE).unlink()
+    written = write_texts(tmp_path, "north", "http://tenure.example")
+    assert write_texts(tmp_path, "north", "http://tenure.example") == written
+    assert "cloud = north\n" in (tmp_path / SCHEDULER_FILE).read_text()
+
+
+def test_every_variable_of_nova_is_known_to_all_commands() -> None:
+    """Each command warns of variables that nobody reads."""
+    commands: Any = get_command(command_line()).commands  # type: ignore[attr-defined]
+    options = [one for command in (commands["import"], *commands["nova"].commands.values()) for one in command.params]
+    named = {one.envvar for one in options if str(one.envvar).startswith("TENURE_NOVA_")}
+    assert named == set(OF_NOVA)
