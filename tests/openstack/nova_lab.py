@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -89,7 +90,10 @@ class NovaLab:
 
     def down(self) -> None:
         """End every process, and remove the folder."""
-        for name in reversed(self.processes.names()):
+        names = [*reversed(self.processes.names())]
+        for name in names:
+            self.processes.send(name, signal.SIGKILL)
+        for name in names:
             self.processes.kill(name)
         shutil.rmtree(self.folder, ignore_errors=True)
 
