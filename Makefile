@@ -25,7 +25,8 @@ run: .venv/run.stamp  ## API and worker together, with a private PostgreSQL unle
 cluster: .venv/run.stamp  ## a Slurm cluster on this machine to play with, its nodes bought at a Tenure of its own; root
 	@exec tools/try-cluster
 
-federation: .venv/run.stamp  ## two clouds on this machine that run jobs for each other, with a walk-through; FEDERATIONFLAGS=--once ends after it
+federation: .venv/dev.stamp  ## two clouds on this machine that run jobs for each other, with a walk-through; FEDERATIONFLAGS=--once ends after it
+	@tools/objects-install --check >/dev/null || tools/objects-install || true
 	@exec $(BIN)/python tools/try-federation $(FEDERATIONFLAGS)
 
 openstack: .venv/dev.stamp  ## a whole OpenStack on this machine that sells spot servers, with a walk-through; OPENSTACKFLAGS=--once ends after it; root
@@ -34,8 +35,8 @@ openstack: .venv/dev.stamp  ## a whole OpenStack on this machine that sells spot
 test: compiled  ## everything that must hold on any machine; TESTFLAGS
 	$(BIN)/python -m pytest -m "not real_parts and not long" --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
 
-test-parts: compiled  ## the tests with real parts: Slurm, CRIU, Keystone, Nova; what is not installed is skipped
-	$(BIN)/python -m pytest -m real_parts --numprocesses 2 --dist loadfile tests/e2e tests/openstack $(TESTFLAGS)
+test-parts: compiled  ## the tests with real parts: Slurm, CRIU, Keystone, Nova, Swift; what is not installed is skipped
+	$(BIN)/python -m pytest -m real_parts --numprocesses 2 --dist loadfile tests/e2e tests/openstack tests/objects $(TESTFLAGS)
 
 test-long: compiled  ## random histories against the oracles, five times as many as in make test
 	TENURE_TEST_LONG=1 $(BIN)/python -m pytest --numprocesses auto --quiet $(shell grep --files-with-matches 'from repeats import' tests/unit/*.py) $(TESTFLAGS)
@@ -80,7 +81,7 @@ format: .venv/dev.stamp  ## the sources formatted, and mended where a rule can d
 lock: .venv/dev.stamp  ## the newest versions that pyproject.toml allows; LOCKFLAGS=--upgrade to leave the present ones
 	$(LOCK) $(LOCKFLAGS) pyproject.toml --output-file requirements.lock
 	$(LOCK) $(LOCKFLAGS) --group dev --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock
-	$(filter-out --group build --no-emit-package tenure-client,$(LOCK)) $(LOCKFLAGS) tools/openstack.in --output-file tools/openstack.lock
+	for name in openstack nova-31 nova-33 objects; do $(filter-out --group build --no-emit-package tenure-client,$(LOCK)) $(LOCKFLAGS) tools/$$name.in --output-file tools/$$name.lock || exit; done
 
 clean:  ## everything that make made; not the data in .tenure
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist tenure.egg-info $(CLIENT)/build $(CLIENT)/tenure_client.egg-info

@@ -2,8 +2,9 @@
 
 Method: Nova's own migrations make the schema; `benchmarks.nova_records` fills it with a row for each server, in the
 tables and the shadow tables of a cell and of cell0. `tenure import --from nova` runs in a process of its own and
-writes into a fresh private PostgreSQL with fsync, where a worker waits for it; then it is asked for a quote, the import
-runs once more, and the past is exported. The time and the largest resident set are those of each process as a whole.
+writes into a fresh private PostgreSQL with fsync, where a worker and `tenure serve` wait for it. It ends when the first
+table is there; a quote is asked for at that moment. Then the import runs once more, and the past is exported. The time
+and the largest resident set are those of each process as a whole.
 
     python -m benchmarks.nova_past [--rows 1000000] [--running 1500] [--backends postgresql mariadb]
 """
@@ -21,10 +22,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx2
+
 from app.platform.database.embedded import embedded_url
+from benchmarks.alternating import serving
 from benchmarks.imports import MEASURED
 from benchmarks.nova_records import SECRETS, Draw, Drawn
 from benchmarks.nova_stores import Addresses, missing, nova_stores
@@ -82,27 +87,25 @@ def measure(backend: str, addresses: Addresses, drawn: Drawn, folder: Path) -> N
         }
         run(environment, "db", "upgrade")
         imported = "import", "north", "--from", "nova", "--json"
-        with worker(environment):
-            first = run(environment, *imported, "--wait", "0s")
-            waited = time.perf_counter()
-            while status(environment) not in ("succeeded", "failed"):
-                time.sleep(0.2)
-            waited_s = time.perf_counter() - waited
-        again = run(environment, *imported, "--wait", "0s")
+        with worker(environment), serving(folder, url) as client:
+            first = run(environment, *imported)
+            quoted = quote(client)
+        report = json.loads(first.output)
+        tell(backend, "import", first, told_of(report, drawn))
+        print(f"{backend:10}  first table  {report['table']['status']} at the end of the command; {quoted}", flush=True)
+        again = run(environment, *imported)
         exported = run(environment, "nova", "export", "--out", str(folder / "past.jsonl.gz"))
-        tell(backend, "import", first, told_of(json.loads(first.output), drawn))
-        print(f"{backend:10}  first table  {waited_s:6.1f} s after the import")
         tell(backend, "import again", again, f"{json.loads(again.output)['events']['written']} events written")
         tell(backend, "export", exported, told_of_file(folder / "past.jsonl.gz"))
 
 
-def status(environment: dict[str, str]) -> str:
-    """Return the state of the first table's computation."""
-    import psycopg  # noqa: PLC0415 - after the measured processes
-
-    with psycopg.connect(environment["TENURE_DATABASE_URL"]) as connection:
-        row = connection.execute("SELECT status FROM forecast_run ORDER BY number LIMIT 1").fetchone()
-    return "" if row is None else str(row[0])
+def quote(client: httpx2.Client) -> str:
+    """Ask for the quotes, and tell how soon each flavor had one."""
+    began = time.perf_counter()
+    answer = client.get("/v1/clouds/north/quotes").raise_for_status().json()
+    took_s = time.perf_counter() - began
+    told = [f"{one['flavor']} {one['lifetime_s']:.0f} s" for one in answer["quotes"] if one["lifetime_s"]]
+    return f"a quote {took_s:.3f} s later: {', '.join(told) or 'nothing can be promised'}"
 
 
 def tell(backend: str, name: str, ran: Ran, what: str) -> None:
@@ -143,7 +146,8 @@ def main() -> None:
         folder.chmod(0o755)
         records = folder / "records"
         records.mkdir()
-        draw = Draw(records, options.rows, options.running)
+        now = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
+        draw = Draw(records, options.rows, options.running, now=now)
         draw.write()
         print(f"{draw.drawn.rows} rows, {sum(draw.drawn.secrets.values())} places with secrets", flush=True)
         for backend in options.backends:

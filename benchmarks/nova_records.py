@@ -92,11 +92,13 @@ class Drawn:
 class Draw:
     """Draws the rows of so many servers, of which about `running` run at once, and writes them into a folder."""
 
-    def __init__(self, folder: Path, rows: int, running: int, seed: int = 1) -> None:
+    def __init__(self, folder: Path, rows: int, running: int, seed: int = 1, now: datetime = NOW) -> None:
+        """`now`: when the rows are read, in UTC without saying so."""
         self.drawn = Drawn()
         self.folder = folder
         self._rows = rows
         self._running = running
+        self._now = now
         self._random = np.random.default_rng(seed)
         self._files: dict[str, TextIO] = {}
         self._ids: Counter[str] = Counter()
@@ -137,7 +139,7 @@ class Draw:
         lives = 600 + self._random.exponential(LIFE_S - 600, self._rows)
         flavors = self._random.integers(0, len(FLAVORS), self._rows)
         for born_s, *rest in zip(births, lives, flavors, self._random.random(self._rows), strict=True):
-            yield NOW + timedelta(seconds=int(born_s)), *rest
+            yield self._now + timedelta(seconds=int(born_s)), *rest
 
     def _write_server(self, number: int, row: tuple[datetime, float, int, float]) -> None:
         born, life_s, flavor, fate = row
@@ -149,8 +151,8 @@ class Draw:
             shadow = "shadow_" if fate < 0.05 else ""
             self._instance(f"cell0.{shadow}", number, name, sold, (born, None, ended if shadow else None), "error")
             return
-        is_over = ended <= NOW
-        archived = is_over and ended < NOW - timedelta(seconds=self._rows / self._running * LIFE_S * 0.7)
+        is_over = ended <= self._now
+        archived = is_over and ended < self._now - timedelta(seconds=self._rows / self._running * LIFE_S * 0.7)
         place = "cell1.shadow_" if archived else "cell1."
         launched = born + timedelta(seconds=30)
         begun = self._happen(place, name, sold, (launched, ended if is_over else None), fate)

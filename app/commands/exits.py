@@ -9,6 +9,7 @@ from app.domain.inputs import InputError
 from app.importing.errors import ImportRefused
 from app.managing.manager import ManagerRuns
 from app.managing.programs import ProgramFailed
+from app.nova.session import OpenStackFailed
 from tenure_client import (
     AnswerUnreadable,
     ArgumentInvalid,
@@ -29,9 +30,11 @@ _CODES: dict[type[Exception], int] = {
     NoDatabase: 3,
     ProgramFailed: 3,
     ManagerRuns: 3,
+    OpenStackFailed: 3,
     TenureError: 1,
 }
 """The first that fits."""
+_OPENSTACK = "OpenStack does not do what is asked of it (its login is named by OS_CLOUD, or OS_AUTH_URL and so on)"
 
 
 class Exit(NamedTuple):
@@ -58,4 +61,5 @@ def _told(error: Exception) -> str:
         )
     if isinstance(error, NotConnected):
         return f"{error}; is the service running? make run, or tenure run, starts it; --url or TENURE_URL names another"
-    return "; ".join((str(error), *getattr(error, "__notes__", ())))
+    told = f"{_OPENSTACK}: {error}" if isinstance(error, OpenStackFailed) else str(error)
+    return "; ".join((told, *getattr(error, "__notes__", ())))

@@ -13,7 +13,7 @@ from app.commands.fitting import Column, print_fitting
 from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length
-from app.domain.inputs import parse_duration
+from app.domain.inputs import InputError, parse_bytes, parse_duration
 from app.domain.jobs import Federate, OnPreempted
 from app.domain.times import SECOND_US
 from tenure_client import TenureClient, json_of
@@ -37,9 +37,19 @@ _TRIES = (
     Column("reclaimed from", 2),
     Column("ended", 3),
     Column("outcome", 8),
+    Column("data", 1),
     Column("why", 4),
 )
 _REJECTED = 1
+_MEGABYTE = 10**6
+DataIn = Annotated[
+    list[str] | None,
+    typer.Option("--input", metavar="KEY:BYTES:SHA256", help="An object that a peer gets a copy of; repeatable."),
+]
+DataOut = Annotated[
+    list[str] | None,
+    typer.Option("--output", metavar="KEY:BYTES", help="An object to fetch from a peer, of so many bytes at most."),
+]
 JobId = Annotated[str, typer.Argument(help="The job's id.")]
 
 
@@ -69,6 +79,8 @@ def submit_job(
     on_preempted: Annotated[
         OnPreempted, typer.Option(help="What follows when a peer needs its room.")
     ] = OnPreempted.FAIL,
+    data_in: DataIn = None,
+    data_out: DataOut = None,
     as_json: options.Json = False,
 ) -> None:
     """Submit a job: all its instances start on demand, or none.
@@ -76,9 +88,20 @@ def submit_job(
     Submitting it again shows it as it is now.
     """
     lifetime_s = parse_duration(lifetime) / SECOND_US
+    inputs = None if data_in is None else [_input(one) for one in data_in]
+    outputs = None if data_out is None else [_output(one) for one in data_out]
     with changing(f"job show --cloud {cloud} {job}"):
         answer = client.submit_job(
-            cloud, job, flavor, lifetime_s, count=count, federate=federate, peers=peer, on_preempted=on_preempted
+            cloud,
+            job,
+            flavor,
+            lifetime_s,
+            count=count,
+            federate=federate,
+            peers=peer,
+            on_preempted=on_preempted,
+            inputs=inputs,
+            outputs=outputs,
         )
     _show(answer, as_json=as_json)
     if answer.end == "rejected":
@@ -103,6 +126,9 @@ def show_job(client: TenureClient, cloud: str, job: JobId, *, as_json: options.J
     print_fitting(STDOUT, _COLUMNS, [_row(answer)])
     if attempts.attempts:
         print_fitting(STDOUT, _TRIES, [_try(one) for one in attempts.attempts])
+    if answer.outputs_state is not None:
+        why = f": {answer.outputs_reason.replace('_', ' ')}" if answer.outputs_reason else ""
+        print_text(Text(f"outputs {answer.outputs_state}{why}"))
 
 
 def cancel_job(client: TenureClient, cloud: str, job: JobId) -> None:
@@ -130,4 +156,32 @@ def _try(one: AttemptAnswer) -> list[object]:
     times = (one.offered_at, one.awarded_at, one.reclaim_at, one.ended_at)
     shown = ["-" if time is None else f"{time:%Y-%m-%d %H:%M:%S}" for time in times]
     why = (one.why or "-").replace("_", " ")
-    return [one.attempt, one.peer, *shown, (one.outcome or "under way").replace("_", " "), why]
+    return [one.attempt, one.peer, *shown, (one.outcome or "under way").replace("_", " "), _data(one), why]
+
+
+def _data(one: AttemptAnswer) -> str:
+    """Return how much has come of the data that is on its way now or was last."""
+    moved = one.outputs or one.inputs
+    if moved is None:
+        return "-"
+    word = "out" if one.outputs is not None else "in"
+    fault = f", {moved.fault.replace('_', ' ')}" if moved.fault else ""
+    return f"{word} {moved.done_bytes / _MEGABYTE:.1f} of {moved.bytes / _MEGABYTE:.1f} MB{fault}"
+
+
+def _input(text: str) -> tuple[str, int, str]:
+    key, size, sha256 = _parts("--input", text, 3)
+    return key, parse_bytes("--input", size), sha256
+
+
+def _output(text: str) -> tuple[str, int]:
+    key, size = _parts("--output", text, 2)
+    return key, parse_bytes("--output", size)
+
+
+def _parts(option: str, text: str, count: int) -> list[str]:
+    parts = text.split(":")
+    if len(parts) != count:
+        form = "KEY:BYTES:SHA256" if option == "--input" else "KEY:BYTES"
+        raise InputError(f"{option} {text!r}: write {form}")
+    return parts

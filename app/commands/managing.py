@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from collections import Counter
@@ -70,9 +69,10 @@ def check(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = 
             {"pool": pool.name, "cloud": pool.cloud, "would_sell": is_sold, "says": says}
             for pool, says, is_sold in cluster.buyer.offers()
         ]
+        lacks_of_machines = cluster.machines.missing()
     missing = missing_programs()
     lacks = [f"{', '.join(missing)}: {INSTALL}"] if missing else []
-    lacks += [] if os.geteuid() == 0 else ["machines of namespaces need root"]
+    lacks += lacks_of_machines
     if as_json:
         print_json({"missing": lacks, "pools": offers})
     else:

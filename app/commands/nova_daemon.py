@@ -100,7 +100,7 @@ def run(
 
     _start_log(log_level, log_format)
     choices = NovaChoices(ending, unpromised, unpromised_after_s, build_timeout_s, force_after_s)
-    rhythm, over = Rhythm(compare_every_s, poll_every_s, min(compare_every_s, 30.0)), Event()
+    rhythm, over = Rhythm(compare_every_s, poll_every_s), Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())
     figures = _figures(host, port)
@@ -147,7 +147,8 @@ def _books(url: str, token: str | None, cloud: str | None) -> Iterator[TenureSid
 
 def _sides(books: TenureSide, trait: str, figures: NovaFigures) -> tuple[NovaCloud, TenureSide, Syncing]:
     """Return both sides. OpenStack is asked for a token at once: the first deletion must not wait for it."""
-    from app.nova.cloud import NovaCloud, OpenStackFailed  # noqa: PLC0415 - slow to load
+    from app.nova.cloud import NovaCloud  # noqa: PLC0415 - slow to load
+    from app.nova.session import OpenStackFailed  # noqa: PLC0415 - as above
     from app.nova.syncing import Syncing  # noqa: PLC0415 - as above
 
     nova = NovaCloud(figures.requests.inc)

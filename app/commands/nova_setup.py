@@ -16,8 +16,8 @@ from app.domain.inputs import parse_duration
 
 if TYPE_CHECKING:
     from app.nova.cloud import NovaCloud
+    from app.nova.enabling import Lacking
     from app.nova.rules.findings import CheckFinding
-    from app.nova.rules.twins import TwinStep, Untwinned
     from tenure_client import TenureClient
 
 Flavors = Annotated[list[str] | None, typer.Argument(metavar="FLAVOR...", help="The flavors; all if none is named.")]
@@ -50,27 +50,32 @@ def enable(
 ) -> None:
     """Make spot twins of flavors, and bring the cloud's flavors and nodes into Tenure.
 
-    OpenStack is reached as by its own commands: OS_CLOUD and clouds.yaml, or OS_AUTH_URL and so on, as an admin. To do
-    it again changes nothing. Nova's configuration is not touched: --write gives what its files need.
+    OpenStack is reached as by its own commands: OS_CLOUD and clouds.yaml, or OS_AUTH_URL and so on, as an admin. Both
+    sides are asked before anything is changed; to do it again changes nothing. Nova's configuration is not touched:
+    --write gives what its files need.
     """
     from app.nova.cloud import NovaCloud  # noqa: PLC0415 - slow to load
-    from app.nova.enabling import make_twins, write_texts  # noqa: PLC0415 - as above
-    from app.nova.rules.twins import plan_twins  # noqa: PLC0415 - as above
+    from app.nova.enabling import look, plans_of, texts_for  # noqa: PLC0415 - as above
 
     if lifetime is not None:
         parse_duration(lifetime)
+    files = [] if write is None else [*texts_for(write, cloud, url)]
     nova = NovaCloud()
     with connect(url, token) as client:
-        steps, left = plan_twins(nova.flavors(), frozenset(flavors or ()), lifetime)
-        written = [] if write is None or dry_run else write_texts(write, cloud, url)
-        if not dry_run:
-            make_twins(nova, steps)
-            _bring(nova, client, cloud)
+        lacking = look(nova, client, cloud, frozenset(flavors or ()), lifetime)
+        if not as_json:
+            for one in lacking.without:
+                print_text(Text(f"{one.name} has no twin: {one.why}"))
+        if dry_run:
+            said = [*plans_of(lacking), *(f"would be written: {path}" for path in files)]
+        else:
+            said = _bring(nova, client, lacking, write, url)
     if as_json:
-        _print_enabled(steps, left, written)
+        _print_enabled(lacking, [] if dry_run else files)
     else:
-        _tell(steps, left, written, is_done=not dry_run)
-    if left and flavors:
+        for line in said if lacking.twins else [*said, "the twins are as they should be"]:
+            print_text(Text(line))
+    if lacking.without and flavors:
         raise typer.Exit(1)
 
 
@@ -114,35 +119,31 @@ def _is_bad(findings: list[CheckFinding]) -> bool:
     return any(finding.ok is False for finding in findings)
 
 
-def _bring(nova: NovaCloud, client: TenureClient, cloud: str) -> None:
-    """Make the cloud if it is missing, and give it the flavors and the nodes that Nova has."""
-    from app.nova.books import TenureSide  # noqa: PLC0415 - slow to load
-    from app.nova.rules.twins import TRAIT  # noqa: PLC0415 - as above
-    from app.nova.syncing import Syncing  # noqa: PLC0415 - as above
-    from tenure_client import NotFound  # noqa: PLC0415 - as above
+def _bring(nova: NovaCloud, client: TenureClient, lacking: Lacking, write: Path | None, url: str) -> list[str]:
+    """Write the files and bring what is lacking; return what was done, of which an error tells, too."""
+    from app.nova.enabling import bring, write_texts  # noqa: PLC0415 - slow to load
 
+    done: list[str] = []
     try:
-        client.cloud(cloud)
-    except NotFound:
-        client.create_cloud(cloud)
-    syncing = Syncing(nova, TenureSide(client, client, cloud), TRAIT)
-    syncing.nodes()
-    syncing.flavors()
+        done += [f"written: {path}" for path in (write_texts(write, lacking.cloud, url) if write else [])]
+        for line in bring(nova, client, lacking):
+            done.append(line)
+    except Exception as error:
+        error.add_note(f"done before: {', '.join(done) or 'nothing'}; the same command does the rest")
+        raise
+    return done
 
 
-def _print_enabled(steps: list[TwinStep], left: list[Untwinned], written: list[Path]) -> None:
-    twins = [{"name": step.name, "made": step.flavor is None, "specs": dict(step.specs)} for step in steps]
-    without = [{"name": one.name, "why": one.why} for one in left]
-    print_json({"twins": twins, "without": without, "written": [str(path) for path in written]})
-
-
-def _tell(steps: list[TwinStep], left: list[Untwinned], written: list[Path], *, is_done: bool) -> None:
-    for step in steps:
-        what = "made" if step.flavor is None else "given what it lacked"
-        print_text(Text(f"{step.name}: {what}" if is_done else f"{step.name}: would be {what}"))
-    for one in left:
-        print_text(Text(f"{one.name} has no twin: {one.why}"))
-    for path in written:
-        print_text(Text(f"written: {path}"))
-    if not steps:
-        print_text(Text("the twins are as they should be"))
+def _print_enabled(lacking: Lacking, written: list[Path]) -> None:
+    print_json(
+        {
+            "cloud": {"name": lacking.cloud, "made": lacking.is_new},
+            "twins": [
+                {"name": one.name, "made": one.flavor is None, "specs": dict(one.specs)} for one in lacking.twins
+            ],
+            "without": [{"name": one.name, "why": one.why} for one in lacking.without],
+            "flavors": lacking.flavors,
+            "nodes": [{"name": one.node, "step": str(one.kind)} for one in lacking.nodes],
+            "written": [str(path) for path in written],
+        }
+    )

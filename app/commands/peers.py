@@ -17,7 +17,7 @@ from app.commands.fitting import Column, print_fitting
 from app.commands.options import on_service
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent
-from app.domain.inputs import InputError, parse_duration
+from app.domain.inputs import InputError, parse_bytes, parse_duration
 from app.domain.times import SECOND_US
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.peers import CloudStandingAnswer, CountedAnswer, PeerAnswer
@@ -66,6 +66,12 @@ CoresShare = Annotated[
     int | None, typer.Option(min=0, max=100, help="The cores that it may have, in hundredths of those of open nodes.")
 ]
 Count = Annotated[int | None, typer.Option(min=1, help="The most instances of one job.")]
+ObjectsUrl = Annotated[
+    str | None, typer.Option(metavar="URL", help="The endpoint of its object store; without it no data is moved.")
+]
+DataShare = Annotated[
+    str | None, typer.Option("--data", metavar="BYTES", help="The most data of all of its jobs here: 100GB.")
+]
 Longest = Annotated[str | None, typer.Option(metavar="TIME", help="The longest lifetime of one job: 12h, 30d.")]
 
 
@@ -97,6 +103,8 @@ def add(
     cores_share: CoresShare = None,
     count: Count = None,
     longest: Longest = None,
+    objects_url: ObjectsUrl = None,
+    data: DataShare = None,
     as_json: options.Json = False,
 ) -> None:
     """Enter another cloud. Its own requests show a token of the role peer that is called like it.
@@ -107,7 +115,8 @@ def add(
     if token is None:
         raise InputError("a new peer needs --token-file, with the token of the role peer that it gave us")
     with _changing():
-        entered = client.add_peer(peer, peer_url, their_cloud, token, quota=_quota(offers, cores_share, count, longest))
+        quota = _quota(offers, cores_share, count, longest, data)
+        entered = client.add_peer(peer, peer_url, their_cloud, token, quota=quota, objects_url=objects_url)
     _print(entered, as_json=as_json)
 
 
@@ -136,6 +145,8 @@ def change(
     cores_share: CoresShare = None,
     count: Count = None,
     longest: Longest = None,
+    objects_url: ObjectsUrl = None,
+    data: DataShare = None,
     as_json: options.Json = False,
 ) -> None:
     """Change where a peer is, the token that it gave us, or what it may have here. The rest stays as it is."""
@@ -145,7 +156,8 @@ def change(
             url=peer_url,
             cloud=their_cloud,
             token=_token(token_file),
-            quota=_quota(offers, cores_share, count, longest),
+            quota=_quota(offers, cores_share, count, longest, data),
+            objects_url=objects_url,
         )
     _print(changed, as_json=as_json)
 
@@ -210,10 +222,12 @@ def _token(file: Path | None) -> str | None:
 
 
 def _quota(
-    offers: int | None, cores_share: int | None, count: int | None, longest: str | None
+    offers: int | None, cores_share: int | None, count: int | None, longest: str | None, data: str | None
 ) -> dict[str, int | float] | None:
     lifetime_s = None if longest is None else parse_duration(longest) / SECOND_US
-    given = {"offers": offers, "cores_share": cores_share, "count": count, "lifetime_s": lifetime_s}
+    data_bytes = None if data is None else parse_bytes("--data", data)
+    given: dict[str, int | float | None] = {"offers": offers, "cores_share": cores_share, "count": count}
+    given |= {"lifetime_s": lifetime_s, "data_bytes": data_bytes}
     return {name: value for name, value in given.items() if value is not None} or None
 
 

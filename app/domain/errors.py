@@ -119,6 +119,10 @@ class OfferConflict(Conflict):
     """The attempt was offered before with another body."""
 
 
+class DataUnavailable(Conflict):
+    """The job's inputs are not in the cloud's object store as they were declared, or there is no such store."""
+
+
 class JobConflict(Conflict):
     """The job's id was used before with another body."""
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from app.domain.values import newer
 
 MOST_JOB_INSTANCES = 256
 """The number of instances that a job may have."""
@@ -31,6 +34,47 @@ class OnPreempted(StrEnum):
         return self is OnPreempted.OFFER_AGAIN
 
 
+@dataclass(frozen=True, slots=True)
+class DataObject:
+    """An object in a cloud's store: its key, its size in bytes, and its digest, in hexadecimal digits."""
+
+    key: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputObject:
+    """An object that a job is to leave behind: its key, and the most bytes that it may have."""
+
+    key: str
+    bytes: int
+
+
+class DataFault(StrEnum):
+    """The reason for which data of a job was not moved. The names are permanent."""
+
+    MISSING = "data_missing"
+    SIZE = "data_size_mismatch"
+    DIGEST = "data_digest_mismatch"
+    INVALID = "data_invalid"
+    GONE = "data_gone"
+    NO_PEER = "data_no_peer"
+    TOO_LATE = "data_too_late"
+    LINK = "data_link_expired"
+    UNREACHABLE = "data_unreachable"
+    STORE = "data_store_unavailable"
+    SPOOL = "data_spool_full"
+
+    @property
+    def is_final(self) -> bool:
+        """True if trying again would lead to the same."""
+        return self not in _PASSING
+
+
+_PASSING = frozenset({DataFault.LINK, DataFault.UNREACHABLE, DataFault.STORE, DataFault.SPOOL})
+
+
 class AttemptKey(NamedTuple):
     """One attempt: the name of the origin as its host knows it, the job, and the number of the attempt."""
 
@@ -39,10 +83,15 @@ class AttemptKey(NamedTuple):
     attempt: int
 
 
+@newer(STAGING=8)
 class Word(StrEnum):
-    """The host's word on an attempt. All but `held` and `running` are final: the host never takes them back."""
+    """The host's word on an attempt. All but `held`, `staging` and `running` are final: it never takes them back.
+
+    `staging`: awarded, and its inputs are on their way.
+    """
 
     HELD = "held"
+    STAGING = "staging"
     RUNNING = "running"
     REFUSED = "refused"
     EXPIRED = "expired"

@@ -5,37 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from app.domain.errors import ClockExternal, OfferNotFound
+from app.domain.errors import ClockExternal, OfferConflict, OfferNotFound
 from app.domain.events import Event, ForeignJobEnded
-from app.domain.jobs import AttemptKey, Word
+from app.domain.jobs import AttemptKey, DataFault, Word
 from app.domain.values import Clock, Resources
 from app.engine.cloud import Cloud, held_name, run_name
+from app.federation.lodging import GivenData, Lodging, MadeOutputs, Staged
 from app.federation.peering import KnownPeers, quota_of
 from app.federation.rules.foreignside import (
     PAUSED,
     QUOTA,
     ForeignAsk,
-    PeerQuota,
     decide_award,
     decide_offer,
     decide_withdrawal,
     promised_to,
     word_told,
 )
+from app.federation.rules.peers import Peer
 from app.scheduling.scheduler import Scheduler
+
+_FAULTS = frozenset(map(str, DataFault))
 
 
 @dataclass(frozen=True, slots=True)
 class OfferAnswer:
     """A host's word on an attempt. `held_us`: for how long its room is held from now on; `reason`: of a refusal.
 
-    `promised`: the largest probability of preemption that comes with the held room.
+    `promised`: the largest probability of preemption that comes with the held room; `staged`: of its inputs while they
+    are on their way.
     """
 
     word: Word
     held_us: int = 0
     reason: str | None = None
     promised: float | None = None
+    staged: Staged | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +52,26 @@ class OfferedJob:
     lifetime_us: int
     eviction_probability: float | None
     hold_us: int
+    stage_us: int = 0
+    data_bytes: int = 0
 
 
 class Hosting:
     """The attempts of peers at the clouds of this service."""
 
-    def __init__(self, scheduler: Scheduler, peers: KnownPeers) -> None:
-        self._scheduler, self._peers = scheduler, peers
+    def __init__(self, scheduler: Scheduler, peers: KnownPeers, lodging: Lodging) -> None:
+        self._scheduler, self._peers, self._lodging = scheduler, peers, lodging
 
     async def offer(self, cloud_name: str, key: AttemptKey, job: OfferedJob) -> OfferAnswer:
         """Hold room for an attempt, or refuse it. The same offer again has the same answer."""
-        quota, quotes = await self._quota(key.origin), await self._scheduler.quotes(cloud_name)
+        peer, quotes = await self._peer(key.origin), await self._scheduler.quotes(cloud_name)
+        quota, has_store = quota_of(peer), self._lodging.takes_from(peer)
 
         def decide(cloud: Cloud, at_us: int) -> Sequence[Event]:
             _check_clock(cloud)
             flavor = next((one.name for one in cloud.flavors.values() if one.resources == job.demand), "")
-            ask = ForeignAsk(key, flavor, job.count, job.lifetime_us, job.eviction_probability, job.hold_us)
+            data = job.stage_us, job.data_bytes, has_store
+            ask = ForeignAsk(key, flavor, job.count, job.lifetime_us, job.eviction_probability, job.hold_us, *data)
             return decide_offer(cloud, ask, quota, quotes(cloud), at_us)
 
         answer = await self._decided(cloud_name, key, decide, (held_name(key),))
@@ -70,19 +79,50 @@ class Hosting:
             return OfferAnswer(Word.REFUSED, reason=PAUSED if quota is None else QUOTA)
         return answer
 
-    async def award(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
-        """Start an attempt whose room is held still; what was never heard of can never be offered later."""
-        await self._quota(key.origin)
+    async def award(self, cloud_name: str, key: AttemptKey, given: GivenData | None) -> OfferAnswer:
+        """Start an attempt whose room is held still; what was never heard of can never be offered later.
+
+        One with inputs starts when they are here. Raises OfferConflict and PeerRefused for data that is not taken.
+        """
+        peer = await self._peer(key.origin)
+        await self._take(cloud_name, key, peer, given)
         quotes = await self._scheduler.quotes(cloud_name)
 
         def decide(cloud: Cloud, at_us: int) -> Sequence[Event]:
             return decide_award(cloud, key, quotes(cloud), at_us)
 
-        return replace(await self._decided(cloud_name, key, decide, (run_name(key),)), reason=None)
+        answer = await self._decided(cloud_name, key, decide, (run_name(key),))
+        return await self._with_staged(cloud_name, key, replace(answer, reason=_fault(answer.reason)))
+
+    async def outputs(self, cloud_name: str, key: AttemptKey) -> MadeOutputs:
+        """Return the outputs of an attempt, with links to read them. Raises OfferNotFound."""
+        answer, cloud_id = await self.known(cloud_name, key), await self._scheduler.cloud_id(cloud_name)
+        return await self._lodging.outputs(cloud_id, cloud_name, key, answer.word)
+
+    async def release(self, cloud_name: str, key: AttemptKey) -> None:
+        """Let the outputs of an attempt go, at the word of its origin. Raises OfferNotFound."""
+        await self.known(cloud_name, key)
+        await self._lodging.release(await self._scheduler.cloud_id(cloud_name), key)
+
+    async def _take(self, cloud_name: str, key: AttemptKey, peer: Peer, given: GivenData | None) -> None:
+        """Enter the data of an award, as long as the attempt waits for it."""
+        cloud = await self._scheduler.state(cloud_name)
+        word, room = cloud.jobs.host.word_on(key), cloud.jobs.held.get(key)
+        if room is None or not room.data_bytes + room.stage_us or word not in {Word.HELD, Word.STAGING}:
+            return
+        if given is None and word is Word.HELD:
+            raise OfferConflict("the award brings no data, and data was offered")
+        if given is not None:
+            await self._lodging.take(await self._scheduler.cloud_id(cloud_name), key, room, peer, given)
+
+    async def _with_staged(self, cloud_name: str, key: AttemptKey, answer: OfferAnswer) -> OfferAnswer:
+        if answer.word is not Word.STAGING:
+            return answer
+        return replace(answer, staged=await self._lodging.staged(await self._scheduler.cloud_id(cloud_name), key))
 
     async def withdraw(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
         """End an attempt at the wish of its origin."""
-        await self._quota(key.origin)
+        await self._peer(key.origin)
         return await self._decided(cloud_name, key, lambda cloud, at_us: decide_withdrawal(cloud, key, at_us))
 
     async def _decided(
@@ -104,7 +144,8 @@ class Hosting:
             with cloud.tried():
                 for event in decided:
                     cloud.apply(event)
-                found[:] = [replace(_word(cloud, key, at_us), reason=ends[-1].reason if ends else None)]
+                told = _word(cloud, key, at_us)
+                found[:] = [replace(told, reason=ends[-1].reason) if ends else told]
             return decided
 
         await self._scheduler.change(cloud_name, decide_and_look, None, starts)
@@ -112,7 +153,7 @@ class Hosting:
 
     async def known(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
         """Return the word on an attempt. Raises OfferNotFound if it was never heard of."""
-        await self._quota(key.origin)
+        await self._peer(key.origin)
         answer = await self.word(cloud_name, key)
         if answer.word is Word.UNKNOWN:
             cloud = await self._scheduler.state(cloud_name)
@@ -125,17 +166,23 @@ class Hosting:
         cloud, at_us = await self._scheduler.present(cloud_name)
         return _word(cloud, key, at_us)
 
-    async def _quota(self, name: str) -> PeerQuota | None:
+    async def _peer(self, name: str) -> Peer:
         peer = await self._peers.get(name)
         if peer is None:
             raise OfferNotFound("there is no such attempt")
-        return quota_of(peer)
+        return peer
 
 
 def _word(cloud: Cloud, key: AttemptKey, at_us: int) -> OfferAnswer:
     word, known = word_told(cloud, key, at_us), cloud.jobs.host.attempts.get(key)
     held_us = max(known.until_us - at_us, 0) if known is not None and word is Word.HELD else 0
-    return OfferAnswer(word, held_us, promised=promised_to(cloud, key) if word is Word.HELD else None)
+    promised = promised_to(cloud, key) if word is Word.HELD else None
+    return OfferAnswer(word, held_us, None if known is None else known.reason, promised)
+
+
+def _fault(reason: str | None) -> str | None:
+    """Return a reason if it tells of data; others are kept from whoever awards."""
+    return reason if reason in _FAULTS else None
 
 
 def _check_clock(cloud: Cloud) -> None:

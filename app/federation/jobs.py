@@ -21,7 +21,9 @@ from app.domain.times import seconds
 from app.domain.values import Clock
 from app.engine.cloud import Cloud
 from app.engine.jobs.attempts import Wish
+from app.federation.lending import Lender
 from app.federation.rules.awayside import DueMessage, Heard, decide_away, wishes
+from app.federation.rules.data import data_bytes
 from app.federation.rules.foreignside import decide_due
 from app.federation.rules.homeside import decide_completed
 from app.federation.rules.peers import Peer
@@ -95,12 +97,20 @@ class JobKeeper:
     """Keeps the jobs of all clouds going. `now_us` is the server's clock, in microseconds."""
 
     def __init__(
-        self, clouds: Clouds, states: States, locks: Locks, peers: PeerStore, asker: Asker, now_us: Callable[[], int]
+        self,
+        clouds: Clouds,
+        states: States,
+        locks: Locks,
+        peers: PeerStore,
+        asker: Asker,
+        now_us: Callable[[], int],
+        lender: Lender,
     ) -> None:
         self._clouds, self._states, self._locks = clouds, states, locks
-        self._peers, self._asker, self._now_us = peers, asker, now_us
+        self._peers, self._asker, self._now_us, self._lender = peers, asker, now_us, lender
         self._contacts: dict[str, _Contact] = {}
         self._runs: dict[tuple[int, str, int], float] = {}
+        self._started: set[tuple[int, str, int]] = set()
         self._talks: dict[tuple[int, str], asyncio.Task[int]] = {}
         self._places = asyncio.Semaphore(_TALKS_AT_ONCE)
 
@@ -184,28 +194,38 @@ class JobKeeper:
     async def _heard(self, where: tuple[int, str], cloud: Cloud, due: Sequence[DueMessage]) -> list[Heard]:
         """Send what is due, and return the answers."""
         peers = {peer.name: peer for peer in await self._peers.all()} if due else {}
-        bodies = [_body(cloud, sent) for sent in due]
+        offers = [_body(cloud, sent) for sent in due]  # before anything is awaited, because the state may change then
+        bodies = [await self._award(where[0], sent) or body for sent, body in zip(due, offers, strict=True)]
         places = asyncio.Semaphore(_AT_ONCE)
 
         async def one(sent: DueMessage, body: Mapping[str, object] | None) -> Heard | None:
             async with places:
-                return await self._send(where[1], sent, body, peers.get(sent.peer))
+                return await self._send(where, sent, body, peers.get(sent.peer))
 
         found = await asyncio.gather(*(one(sent, body) for sent, body in zip(due, bodies, strict=True)))
         heard = [one for one in found if one is not None]
         for word in heard:
             key = where[0], word.job, word.attempt
-            if word.word is Word.RUNNING:
+            if word.word in {Word.RUNNING, Word.STAGING}:
+                self._started |= {key} if word.word is Word.RUNNING else set()
                 self._runs[key] = monotonic() + _POLL_S
             else:
                 self._runs.pop(key, None)
+                self._started.discard(key)
         return heard
 
+    async def _award(self, cloud_id: int, sent: DueMessage) -> Mapping[str, object] | None:
+        """Return the body of an award: links to its data, until its host says that it runs."""
+        key = cloud_id, sent.record.asked.job, sent.record.away.attempt
+        if sent.wish is not Wish.AWARD or key in self._started:
+            return None
+        return await self._lender.award(sent.record, self._now_us())
+
     async def _send(
-        self, cloud_name: str, sent: DueMessage, body: Mapping[str, object] | None, peer: Peer | None
+        self, where: tuple[int, str], sent: DueMessage, body: Mapping[str, object] | None, peer: Peer | None
     ) -> Heard | None:
         """Send one message, and return the word of the answer; None if it is to be sent again."""
-        away, job = sent.record.away, sent.record.asked.job
+        (cloud_id, cloud_name), away, job = where, sent.record.away, sent.record.asked.job
         contact = self._contacts.setdefault(sent.peer, _Contact())
         why_not = _why_not(peer, contact) if sent.wish is Wish.OFFER else None
         if why_not is not None:
@@ -229,6 +249,7 @@ class JobKeeper:
             logger.warning("peer %s does not answer: %s", sent.peer, error)
             return None
         contact.failures = 0
+        await self._lender.heard(cloud_id, sent.record, heard.word, reply.body)
         OFFERS.labels(cloud_name, sent.peer, sent.wish.value, str(heard.word)).inc()
         return heard
 
@@ -252,6 +273,9 @@ def _body(cloud: Cloud, sent: DueMessage) -> Mapping[str, object] | None:
         "lifetime_s": seconds(asked.lifetime_us),
         "hold_s": seconds(asked.hold_us),
     }
+    if asked.inputs or asked.outputs:
+        body |= {"data_bytes": data_bytes(asked.inputs, asked.outputs)}
+        body |= {"stage_s": seconds(asked.stage_us)} if asked.stage_us else {}
     return body if asked.eviction_probability is None else body | {"eviction_probability": asked.eviction_probability}
 
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from app.domain.jobs import AwayEnd
 from app.engine.cloud import JobRecord, Try
+from app.federation.rules.data import Direction, Transfer
 from app.federation.rules.standings import preempted
 from app.federation.standings import CloudStanding, PeerStandings
 from app.federation.submitting import JobBoard
@@ -21,18 +22,20 @@ from app.scheduling.scheduler import Scheduler
 _JOBS_ON_PAGE = 100
 _WIDTH = 1000
 _LEAST = 4
+_MEGABYTE = 10**6
 
 
 class AttemptStrip(NamedTuple):
     """An attempt on the line of a job's time, in thousandths: when it was offered, awarded and over.
 
-    `awarded` None: never.
+    `awarded` None: never. `data`: how much of its data has come.
     """
 
     attempt: Try
     offered: float
     awarded: float | None
     over: float
+    data: str
 
 
 class PeerTruth(NamedTuple):
@@ -65,7 +68,10 @@ async def show_job(request: Request) -> Response:
     cloud_name = request.path_params["cloud"]
     job = await reached(request, JobBoard).show(cloud_name, request.path_params["job"])
     _, now_us = await reached(request, Scheduler).present(cloud_name)
-    return render(request, "job.html", job=job, status=status_of(job), strips=strips_of(job.tries, now_us))
+    moved = await reached(request, JobBoard).moved(cloud_name, job.asked.job)
+    strips = strips_of(job.tries, now_us, moved)
+    data = _megabytes(sum(one.bytes for one in job.asked.inputs)), outputs_of(job)
+    return render(request, "job.html", job=job, status=status_of(job), strips=strips, inputs=data[0], outputs=data[1])
 
 
 def status_of(job: JobRecord) -> str:
@@ -77,13 +83,37 @@ def status_of(job: JobRecord) -> str:
     return job.away.state.value
 
 
+def outputs_of(job: JobRecord) -> str:
+    """Return what became of a job's outputs, in words."""
+    if job.collected is None:
+        return "are fetched" if job.is_collecting else ""
+    return "fetched" if job.collected.reason is None else f"lost: {job.collected.reason.replace('_', ' ')}"
+
+
+def data_of(moved: Sequence[Transfer], attempt: int) -> str:
+    """Return how much of an attempt's data has come, in words; nothing where it has none."""
+    ways = {Direction.SENT: "in", Direction.OUT: "out"}
+    found = []
+    for way, word in ways.items():
+        own = [one for one in moved if (one.attempt, one.direction) == (attempt, way)]
+        if own:
+            done, whole = sum(one.done_bytes for one in own), sum(one.bytes for one in own)
+            faults = [one.fault.replace("_", " ") for one in own if one.fault is not None]
+            found.append(", ".join([f"{word} {_megabytes(done)} of {_megabytes(whole)}", *faults[:1]]))
+    return "; ".join(found)
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / _MEGABYTE:.1f} MB"
+
+
 def truth_of(found: CloudStanding) -> PeerTruth:
     """Return what a peer promised to a cloud against what happened."""
     standing = found.standing
     return PeerTruth(standing.promised_ratio, *preempted(standing))
 
 
-def strips_of(tries: Sequence[Try], now_us: int) -> list[AttemptStrip]:
+def strips_of(tries: Sequence[Try], now_us: int, moved: Sequence[Transfer] = ()) -> list[AttemptStrip]:
     """Return the attempts on a line from the first offer to the last end, or to now."""
     if not tries:
         return []
@@ -100,6 +130,7 @@ def strips_of(tries: Sequence[Try], now_us: int) -> list[AttemptStrip]:
             place(one.offered_us),
             None if one.awarded_us is None else place(one.awarded_us),
             max(place(now_us if one.ended_us is None else one.ended_us), place(one.offered_us) + _LEAST),
+            data_of(moved, one.number),
         )
         for one in tries
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.domain.errors import PeerExists, PeerNotFound, PeerRefused, WebhookRefused
 from app.federation.rules.foreignside import PeerQuota
@@ -22,6 +22,18 @@ MOST_PEERS_KNOWN = 64
 KNOWN_S = 1.0
 """The time for which a process takes a peer to be as it read it."""
 _NEVER_JOB = "none/0"
+
+
+class PeerPlace(NamedTuple):
+    """The place of a peer: its service, the cloud there, the token that it gave us, and its object store.
+
+    None in a change: it stays as it is.
+    """
+
+    url: str | None
+    cloud: str | None
+    secret: str | None
+    objects_url: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +82,20 @@ class PeerKeeper:
         """Return a peer. Raises PeerNotFound."""
         return _there(await self._store.get(name), name)
 
-    async def add(self, name: str, url: str, cloud: str, secret: str, quota: Mapping[str, Any]) -> Peer:
+    async def add(self, name: str, place: PeerPlace, quota: Mapping[str, Any]) -> Peer:
         """Enter a peer. Raises PeerExists, and PeerRefused for a URL to which nothing is sent."""
-        self._check(url)
-        given = {"name": name, "url": url.rstrip("/"), "cloud": cloud, "secret": secret, "quota": json.dumps(quota)}
+        given = self._checked(place) | {"name": name, "quota": json.dumps(quota)}
         with self._changing():
             found = await self._store.add(given, MOST_PEERS_KNOWN)
         if found is None:
             raise PeerExists(f"there is a peer {name!r}, or there are {MOST_PEERS_KNOWN}, as many as may be")
         return found
 
-    async def change(
-        self, name: str, url: str | None, cloud: str | None, secret: str | None, quota: Mapping[str, Any]
-    ) -> Peer:
-        """Change what is given of a peer. Raises PeerNotFound, and PeerRefused for its URL."""
-        if url is not None:
-            self._check(url)
-        given = {"name": name, "url": url and url.rstrip("/"), "cloud": cloud, "secret": secret}
+    async def change(self, name: str, place: PeerPlace, quota: Mapping[str, Any]) -> Peer:
+        """Change what is given of a peer. Raises PeerNotFound, and PeerRefused for a URL."""
+        given = self._checked(place) | {"name": name, "quota": json.dumps(quota)}
         with self._changing():
-            return _there(await self._store.change({**given, "quota": json.dumps(quota)}), name)
+            return _there(await self._store.change(given), name)
 
     async def pause(self, name: str, why: str | None, by: str | None) -> Peer:
         """Offer a peer nothing and take nothing from it, until it is resumed (None). What runs goes on."""
@@ -120,6 +127,15 @@ class PeerKeeper:
             yield
         finally:
             self._known.forget()
+
+    def _checked(self, place: PeerPlace) -> dict[str, Any]:
+        """Return the place as it is stored. Raises PeerRefused."""
+        given = place._asdict()
+        for name in ("url", "objects_url"):
+            if given[name] is not None:
+                self._check(given[name])
+                given[name] = given[name].rstrip("/")
+        return given
 
     def _check(self, url: str) -> None:
         try:

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from app.domain.errors import ClockExternal, IdNotOwn, JobConflict, JobNotFound, PeerNotFound
+from app.domain.errors import ClockExternal, DataUnavailable, IdNotOwn, JobConflict, JobNotFound, PeerNotFound
 from app.domain.events import Event, JobRequested
 from app.domain.jobs import Federate
 from app.domain.requests import StartRequest
 from app.domain.values import Clock
 from app.engine.cloud import Cloud, JobRecord, Jobs
+from app.federation.lending import Lender
+from app.federation.rules.data import Transfer, stage_us
 from app.federation.rules.homeside import decide_cancel, decide_job, is_same_job
-from app.federation.store import JobLog, PeerStore
+from app.federation.store import JobLog, PeerStore, Transfers
 from app.scheduling.scheduler import Scheduler
 
 _TRIES_OF_EACH = 3
@@ -21,31 +23,44 @@ _TRIES_OF_EACH = 3
 
 
 class AwayTerms(NamedTuple):
-    """The times of jobs at peers: how long room is held, how late a job is taken back, how long an answer may take."""
+    """The times of jobs at peers: how long room is held, how late a job is taken back, how long an answer may take.
+
+    `link_bytes_per_s`: the slowest rate of links to peers that inputs are reckoned with.
+    """
 
     hold_us: int
     margin_us: int
     answer_us: int
+    link_bytes_per_s: int
+
+
+class JobData(NamedTuple):
+    """The data of jobs: what is on its way, and the lender of inputs."""
+
+    transfers: Transfers
+    lender: Lender
 
 
 class JobBoard:
     """The jobs of all clouds."""
 
-    def __init__(self, scheduler: Scheduler, peers: PeerStore, past: JobLog, terms: AwayTerms) -> None:
-        self._scheduler, self._peers, self._past, self._terms = scheduler, peers, past, terms
+    def __init__(self, scheduler: Scheduler, peers: PeerStore, past: JobLog, terms: AwayTerms, data: JobData) -> None:
+        self._scheduler, self._peers, self._past, self._terms, self._data = scheduler, peers, past, terms, data
 
     async def submit(
         self, cloud_name: str, asked: JobRequested, peers: Sequence[str] | None, at_us: int | None
     ) -> JobRecord:
         """Decide a job. The same job submitted again is shown as it is now. Raises JobConflict for another body.
 
-        `peers`: whom it may be offered to; None: all that are not paused, by name. Raises PeerNotFound.
+        `peers`: whom it may be offered to; None: all that are not paused, by name. Raises PeerNotFound, and
+        DataUnavailable if a peer could not get the inputs.
         """
         asked = await self._with_peers(asked, peers)
         past = await self._past_one(await self._scheduler.state(cloud_name), cloud_name, asked.job)
+        await self._check_data(cloud_name, asked, is_known=past is not None)
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
-            _check_own(cloud, asked.job, asked.owner)
+            _check_own(cloud, asked.job, asked.owner, [one.key for one in asked.inputs])
             earlier = cloud.jobs.by_id.get(asked.job) or past
             if asked.federate is not Federate.NEVER:
                 _check_clock(cloud)
@@ -86,7 +101,29 @@ class JobBoard:
         free = [name for name, peer in known.items() if peer.paused_because is None]
         names = () if asked.federate is Federate.NEVER else tuple(peers or free)
         tries = _TRIES_OF_EACH if asked.on_preempted.again else 1
-        return replace(asked, peers=names, attempts=tries * len(names), **self._terms._asdict())
+        terms = self._terms
+        return replace(
+            asked,
+            peers=names,
+            attempts=tries * len(names),
+            hold_us=terms.hold_us,
+            margin_us=terms.margin_us,
+            answer_us=terms.answer_us,
+            stage_us=stage_us(asked.inputs, terms.link_bytes_per_s),
+        )
+
+    async def _check_data(self, cloud_name: str, asked: JobRequested, *, is_known: bool) -> None:
+        """Raise DataUnavailable if no peer could get the inputs of a new job."""
+        cloud = await self._scheduler.state(cloud_name)
+        has_data = bool(asked.inputs or asked.outputs) and asked.federate is not Federate.NEVER
+        if has_data and not is_known and asked.job not in cloud.jobs.by_id:
+            why_not = await self._data.lender.check(asked.inputs)
+            if why_not is not None:
+                raise DataUnavailable(why_not)
+
+    async def moved(self, cloud_name: str, name: str) -> list[Transfer]:
+        """Return the data of a job that is on its way to and from peers."""
+        return await self._data.transfers.of_job(await self._scheduler.cloud_id(cloud_name), name)
 
     async def show(self, cloud_name: str, name: str) -> JobRecord:
         """Return a job, also one that has left the state. Raises JobNotFound."""
@@ -138,6 +175,10 @@ def _check_clock(cloud: Cloud) -> None:
         raise ClockExternal("other clouds run no jobs of a cloud with an external clock")
 
 
-def _check_own(cloud: Cloud, name: str, owner: str | None) -> None:
-    if owner is not None and not cloud.policy.shared_ids and not name.startswith(f"{owner}."):
+def _check_own(cloud: Cloud, name: str, owner: str | None, keys: Sequence[str] = ()) -> None:
+    if owner is None or cloud.policy.shared_ids:
+        return
+    if not name.startswith(f"{owner}."):
         raise IdNotOwn(f"ids are not shared in this cloud: yours begin with {owner!r} and a dot")
+    if any(not key.startswith(f"{owner}/") for key in keys):
+        raise IdNotOwn(f"ids are not shared in this cloud: keys of your objects begin with {owner!r} and a slash")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import singledispatchmethod
 from typing import NamedTuple
@@ -137,9 +137,11 @@ class History:
         assert until_us >= self._until_us, "a history is read forwards"
         while self._waiting and max(self._waiting[0].event.at_us, self._until_us) < until_us:
             item = self._waiting.popleft()
-            event = replace(item.event, at_us=max(item.event.at_us, self._until_us))
+            event = item.event
+            if event.at_us < self._until_us:
+                event = replace(event, at_us=self._until_us)
             self._end_due(event.at_us)
-            self._fold(event, item.seq)
+            _fold_of(type(event))(self, event, item.seq)
         self._end_due(until_us - 1)
         self._until_us = until_us
         self._flush()
@@ -329,6 +331,16 @@ class History:
     def _operations(self) -> Operations:
         sizes = np.array([*self._sizes], np.int64).reshape(-1, _R)
         return Operations._make([*(column[: self._count] for column in self._columns), sizes])
+
+
+_FOLDS: dict[type, Callable[[History, object, int], None]] = {}
+
+
+def _fold_of(kind: type) -> Callable[[History, object, int], None]:
+    """Return the fold of a kind of events."""
+    if kind not in _FOLDS:
+        _FOLDS[kind] = History.__dict__["_fold"].dispatcher.dispatch(kind)
+    return _FOLDS[kind]
 
 
 def _longer(column: np.ndarray, size: int) -> np.ndarray:

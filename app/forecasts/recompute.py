@@ -42,7 +42,8 @@ from app.platform.telemetry.context import working_on
 from app.platform.telemetry.metrics import RECOMPUTATION_S, RECOMPUTATIONS
 from app.platform.telemetry.tracing import TRACES
 from app.scheduling.appending import States
-from app.scheduling.store.log import EventLog
+from app.scheduling.store.conflicts import PredecessorMissing
+from app.scheduling.store.log import NO_EVENT, EventLog, EventMark
 
 logger = logging.getLogger(__name__)
 
@@ -55,13 +56,17 @@ KEPT_BYTES = 512 << 20
 
 @dataclass(slots=True)
 class _KeptReplay:
-    """A cloud's replay, kept between epochs; a later epoch only adds events. `due_us`: of the latest epoch."""
+    """A cloud's replay, kept between epochs; a later epoch only adds events. `due_us`: of the latest epoch.
+
+    `mark`: of the last event that was read ahead of the first epoch; None once that was taken over.
+    """
 
     settings: tuple[object, ...]
     forecaster: Forecaster
     seq: int = 0
     due_us: int = 0
     size: int = 0
+    mark: EventMark | None = None
 
 
 class _Disturbed(Exception):
@@ -224,11 +229,9 @@ class Forecasts:
     async def _read(self, cloud_id: int, policy: Policy, seq: int, due_us: int) -> Forecaster:
         """Return the cloud's replay at `seq`, started anew if the policy or an earlier due time requires it."""
         settings = self._states.appender(cloud_id).loads, *_replay_settings(policy)
-        replay = self._replays.get(cloud_id)
+        replay = await self._taken_over(cloud_id, settings)
         if replay is None or replay.settings != settings or due_us < replay.due_us:
-            most = None if policy.forecast is Forecast.REPLAY else MOST_BESIDE
-            forecaster = Forecaster(policy, policy.forecasts(), most_replayed=most)
-            replay = self._replays[cloud_id] = _KeptReplay(settings, forecaster)
+            replay = self._replays[cloud_id] = _KeptReplay(settings, _forecaster(policy))
         replay.due_us = due_us
         while replay.seq < seq:
             tail = await self._log.tail(cloud_id, replay.seq, min(_READ_EVENTS, seq - replay.seq))
@@ -236,6 +239,43 @@ class Forecasts:
             await asyncio.to_thread(replay.forecaster.fold, due_us)
             replay.seq = tail[-1].seq
         return replay.forecaster
+
+    async def read_ahead(self, cloud_id: int) -> int:
+        """Read the next events of a cloud that is being imported, for its first table; return how many.
+
+        The caller holds the cloud's forecast lock. Raises PredecessorMissing if what was read before is not in the log.
+        """
+        replay = self._replays.get(cloud_id)
+        if replay is None:
+            policy = await self._log.policy_at(cloud_id, 1)
+            replay = self._replays[cloud_id] = _KeptReplay(_replay_settings(policy), _forecaster(policy), mark=NO_EVENT)
+        if replay.mark is None:
+            return 0
+        try:
+            found, mark = await self._log.after(cloud_id, replay.mark, _READ_EVENTS)
+        except PredecessorMissing:
+            del self._replays[cloud_id]
+            raise
+        if found:
+            replay.forecaster.extend(found)
+            replay.mark, replay.seq, replay.due_us = mark, mark.seq, found[-1].event.at_us
+            await asyncio.to_thread(replay.forecaster.fold, replay.due_us)
+        return len(found)
+
+    async def _taken_over(self, cloud_id: int, settings: tuple[object, ...]) -> _KeptReplay | None:
+        """Return the cloud's replay. One that was read ahead counts from now on, if it is of the log that is there."""
+        replay = self._replays.get(cloud_id)
+        if replay is not None and replay.mark is not None:
+            is_same = await self._log.mark_at(cloud_id, replay.mark.seq) == replay.mark
+            if is_same and replay.settings == settings[1:]:
+                replay.settings = settings
+            replay.mark = None
+        return replay
+
+
+def _forecaster(policy: Policy) -> Forecaster:
+    most = None if policy.forecast is Forecast.REPLAY else MOST_BESIDE
+    return Forecaster(policy, policy.forecasts(), most_replayed=most)
 
 
 def _replay_settings(policy: Policy) -> tuple[object, ...]:

@@ -8,27 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
 
-from app.admission.decide import decide_node_removal, decide_start, decide_stop
+from app.admission.decide import accepted, decide_node_removal, decide_start, decide_stop
 from app.admission.observe import decide_node_resize
+from app.admission.plain import is_plain_start, runs_alone
 from app.domain.errors import NodeNotEmpty, NodeTooSmall
 from app.domain.events import (
     CloudCreated,
     Event,
     FlavorAdded,
     InstanceRejected,
+    InstanceStopped,
     NodeAdded,
     NodeDrained,
     NodeOpened,
     PolicyChanged,
     Recorded,
 )
-from app.domain.requests import StartRequest
+from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Policy, Resources
-from app.engine.cloud import Cloud, Node
+from app.engine.cloud import LEAST_RUN, LONGEST_RUN, Cloud, Node
 from app.importing.past import Past, Span
 from app.importing.rules.pastrules import PastRule
 from app.importing.rules.records import FileLine, PastStep, What
+
+
+class TimedStep(NamedTuple):
+    """A step, and its time in the log."""
+
+    step: PastStep
+    at_us: int
 
 
 class PastDecider:
@@ -43,6 +54,7 @@ class PastDecider:
         self._shift_us = shift_us
         self._cut_us = 0
         self._last_us = span.begin_us
+        self._reach = LONGEST_RUN
 
     @property
     def step_count(self) -> int:
@@ -62,10 +74,58 @@ class PastDecider:
     def events(self) -> Iterator[Recorded]:
         """Yield the whole log, event by event."""
         yield from self._record(self._opening())
-        for step in self._past.scratch.steps():
-            yield from self._record(self._decide(step, self._time(step.at_us)))
-            self.steps_done += 1
+        steps = self._past.scratch.steps()
+        while ahead := [*islice(steps, LONGEST_RUN)]:
+            yield from self._decided([TimedStep(step, self._time(step.at_us)) for step in ahead])
         yield from self._record(self._closing())
+
+    def _decided(self, steps: Sequence[TimedStep]) -> Iterator[Recorded]:
+        """Yield the events of some steps. Many plain ones are decided together, with the same events as one by one."""
+        at = 0
+        while at < len(steps):
+            run = self._plain_run(steps[at : at + self._reach])
+            recorded = self._record_run(steps[at : at + len(run)], run) if len(run) >= LEAST_RUN else []
+            # The cloud is full where a run ends early, and the next runs will, too.
+            self._reach = min(2 * self._reach, LONGEST_RUN) if len(recorded) == len(run) else LEAST_RUN
+            if recorded:
+                yield from recorded
+            else:
+                yield from self._record(self._decide(*steps[at]))
+            at += len(recorded) or 1
+            self.steps_done += len(recorded) or 1
+
+    def _plain_run(self, steps: Sequence[TimedStep]) -> list[Operation]:
+        """Return the first steps that are all plain, as the live scheduler's batches know them."""
+        run: list[Operation] = []
+        started: set[str] = set()
+        for step, at_us in steps if not self.cloud.handovers else ():
+            if step.what == What.START:
+                start = _request(step, at_us)
+                if step.is_spot or not is_plain_start(self.cloud, start):
+                    break
+                started.add(step.instance_id)
+                run.append(start)
+            elif step.what == What.STOP and (step.instance_id in started or runs_alone(self.cloud, step.instance_id)):
+                run.append(StopRequest(step.instance_id, at_us))
+            else:
+                break
+        return run
+
+    def _record_run(self, steps: Sequence[TimedStep], run: Sequence[Operation]) -> list[Recorded]:
+        """Return the events of plain steps, up to the first start that fits nowhere."""
+        nodes = self.cloud.place_run(run)
+        events = [
+            accepted(self.cloud, operation, at_us, (node,), None, ())
+            if isinstance(operation, StartRequest)
+            else InstanceStopped(at_us=at_us, instance_id=step.instance_id)
+            for (step, at_us), operation, node in zip(steps, run, nodes, strict=False)
+        ]
+        recorded = self.cloud.apply_run(events) if events else []
+        self.cloud.commit()
+        for step, _ in steps[: len(recorded)]:
+            if step.what == What.STOP and step.drawn_up:
+                self._note(PastRule.DRAWN_UP_END, step)
+        return recorded
 
     def _record(self, events: Sequence[Event]) -> list[Recorded]:
         recorded = [self.cloud.apply(event) for event in events]
@@ -107,9 +167,7 @@ class PastDecider:
         return self._change_node(step, at_us)
 
     def _start(self, step: PastStep, at_us: int) -> Sequence[Event]:
-        market = Market.SPOT if step.is_spot else Market.ON_DEMAND
-        request = StartRequest(step.instance_id, market, step.flavor, step.lifetime_us, at_us=at_us, count=step.members)
-        events = decide_start(self.cloud, request, at_us, None)
+        events = decide_start(self.cloud, _request(step, at_us), at_us, None)
         if isinstance(events[-1], InstanceRejected):
             self._note(PastRule.NO_ROOM, step)
         return events
@@ -149,3 +207,8 @@ class PastDecider:
 
     def _note(self, rule: PastRule, step: PastStep) -> None:
         self._past.findings.add(rule, FileLine(step.file, step.line))
+
+
+def _request(step: PastStep, at_us: int) -> StartRequest:
+    market = Market.SPOT if step.is_spot else Market.ON_DEMAND
+    return StartRequest(step.instance_id, market, step.flavor, step.lifetime_us, at_us=at_us, count=step.members)

@@ -28,7 +28,15 @@ class Purchase(NamedTuple):
 
     is_bought: bool
     why: str = ""
-    facts: Mapping[str, float | None] = MappingProxyType({})
+    facts: Mapping[str, float | str | None] = MappingProxyType({})
+
+
+class RefusedNode(NamedTuple):
+    """A node that was asked for and refused later, and why."""
+
+    node: str
+    pool: str
+    why: str
 
 
 class Buyer:
@@ -81,38 +89,49 @@ class Buyer:
         if pool.is_bid:
             return _bidden(self.market.rent(node, pool, lifetime_s), pool)
         is_spot = pool.market == "spot"
-        of_job_s = 0.0 if lifetime_s is None or pool.min_lease_s is None else lifetime_s
-        wanted_s = min(max(pool.lifetime_s, ceil(of_job_s)), LONGEST_S)
         answer = self._client.start(
             pool.cloud,
-            _id_of(node),
+            self.instance_id(node),
             pool.market,
             pool.flavor,
-            lifetime_s=wanted_s if is_spot else None,
+            lifetime_s=self.wanted_s(pool, lifetime_s) if is_spot else None,
             min_lifetime_s=pool.min_lease_s if is_spot else None,
             eviction_probability=pool.eviction_probability,
         )
         return Purchase(answer.accepted, "" if answer.accepted else _refusal(answer))
 
+    def instance_id(self, node: str) -> str:
+        """Return the id of a node's instance."""
+        return node.replace("-", ".", 1)
+
+    def refused(self) -> list[RefusedNode]:
+        """Return the nodes that were refused after they had been asked for: clouds answer at once, so none."""
+        return []
+
+    def wanted_s(self, pool: PoolWanted, lifetime_s: float | None) -> int:
+        """Return the lifetime to ask for, for a job that may need a node so long."""
+        of_job_s = 0.0 if lifetime_s is None or pool.min_lease_s is None else lifetime_s
+        return min(max(pool.lifetime_s, ceil(of_job_s)), LONGEST_S)
+
     def stop(self, node: str) -> None:
         """Give an instance back that the last look has seen. Its pool need not be in the file any more."""
         if (cloud := self._cloud_of.get(node)) is not None:
-            self._client.stop(cloud, _id_of(node))
+            self._client.stop(cloud, self.instance_id(node))
         elif self.market.bid_of(node) is not None:
             self.market.end(node, EndedBy.CLUSTER)
 
     def confirm(self, node: str) -> None:
         """Tell the cloud that an evicted instance is gone; where the token may not, its deadline does."""
         if (cloud := self._cloud_of.get(node)) is not None:
-            self._client.confirm_handover(cloud, _id_of(node))
+            self._client.confirm_handover(cloud, self.instance_id(node))
         elif self.market.bid_of(node) is not None:
             self.market.end(node, EndedBy.PROVIDER)
 
     def extend(self, node: str, pool: PoolWanted) -> bool:
         """Ask for as much lifetime again; return False if that is refused."""
         try:
-            now_s = self._client.instance(pool.cloud, _id_of(node)).lifetime_s or 0
-            return self._client.extend(pool.cloud, _id_of(node), now_s + pool.lifetime_s).accepted
+            now_s = self._client.instance(pool.cloud, self.instance_id(node)).lifetime_s or 0
+            return self._client.extend(pool.cloud, self.instance_id(node), now_s + pool.lifetime_s).accepted
         except (Conflict, NotFound):
             return False
 
@@ -137,7 +156,7 @@ class Buyer:
                 return self.market.next_checkpoint_s(node, pool, pause_s, at_risk_s, loss_every_s)
             return self._client.checkpoint_advice(
                 pool.cloud,
-                _id_of(node),
+                self.instance_id(node),
                 pause_s,
                 at_risk_s=round(at_risk_s, 3),
                 loss_every_s=loss_every_s,
@@ -212,10 +231,6 @@ def _refusal(answer: StartAnswer) -> str:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _id_of(node: str) -> str:
-    return node.replace("-", ".", 1)
 
 
 def _seen(one: InstanceAnswer, now: datetime) -> SeenInstance:

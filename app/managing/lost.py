@@ -78,6 +78,6 @@ def recorded_ends(path: Path) -> dict[tuple[str, str], str]:
 def _runs(machines: MachineDriver, node: str, number: str) -> bool:
     """Return True if a machine has a process that watches over a job. What users wrote into a record is not trusted."""
     with suppress(ProgramFailed):
-        told = run([*machines.inside(node), "sh", "-c", "cat /proc/[0-9]*/cmdline; true"])
+        told = run(machines.call(node, ["sh", "-c", "cat /proc/[0-9]*/cmdline; true"]))
         return f"slurmstepd: [{number}." in told
     return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +25,9 @@ _NETWORKS = Path("/run/netns")
 class MachineDriver(Protocol):
     """Makes and destroys machines by name. Each call may be repeated; what is done already is left as it is."""
 
+    def missing(self) -> Sequence[str]:
+        """Return what is missing here, a sentence each."""
+
     def prepare(self) -> None:
         """Make what all machines of the cluster need."""
 
@@ -33,8 +37,8 @@ class MachineDriver(Protocol):
     def create(self, name: str, pool: str, cores: int, memory_mib: int) -> None:
         """Make a machine that joins Slurm as the node of its name, in a pool."""
 
-    def inside(self, name: str) -> Sequence[str]:
-        """Return the words before a command that is to run on a machine. Raise ProgramFailed if it does not run."""
+    def call(self, name: str, command: Sequence[str]) -> Sequence[str]:
+        """Return the call that runs a command on a machine. Raise ProgramFailed if the machine does not run."""
 
     def destroy(self, name: str) -> None:
         """End a machine at once, with all that runs on it."""
@@ -52,14 +56,13 @@ class Namespaces:
     def __init__(self, wanted: ClusterWanted, slurm: Slurm) -> None:
         self._slurm, self._name, self._shared = slurm, wanted.name, wanted.shared
         self._order = {pool.name: at for at, pool in enumerate(wanted.pools, 1)}
-        self._network = IPv4Network(wanted.machines.subnet)
+        self._network, self._address = IPv4Network(wanted.machines.subnet), wanted.machines.address
         self._turn = secrets.randbelow(_ADDRESSES)
         self._bridge = f"tb{crc32(wanted.name.encode()):08x}"
 
-    @property
-    def address(self) -> str:
-        """The address of the controller."""
-        return str(self._network[1])
+    def missing(self) -> list[str]:
+        """Return that root is missing, if it is."""
+        return [] if os.geteuid() == 0 else ["machines of namespaces need root"]
 
     def prepare(self) -> None:
         """Make the bridge, if it is not there. Raise ProgramFailed if another cluster has this name here."""
@@ -68,8 +71,8 @@ class Namespaces:
         if not self._owner():
             run(["ip", "link", "set", "dev", self._bridge, "alias", self._shared])
         self._check_owner()
-        if f"{self.address}/" not in run(["ip", "-4", "-o", "addr", "show", "dev", self._bridge]):
-            run(["ip", "addr", "add", f"{self.address}/{self._network.prefixlen}", "dev", self._bridge])
+        if f"{self._address}/" not in run(["ip", "-4", "-o", "addr", "show", "dev", self._bridge]):
+            run(["ip", "addr", "add", f"{self._address}/{self._network.prefixlen}", "dev", self._bridge])
         run(["ip", "link", "set", self._bridge, "up"])
 
     def _owner(self) -> str:
@@ -140,13 +143,13 @@ class Namespaces:
                 return str(address)
         raise ProgramFailed(f"no address of {self._network} is free")
 
-    def inside(self, name: str) -> list[str]:
-        """Return the call of `nsenter` that enters the namespaces of a machine's first process."""
+    def call(self, name: str, command: Sequence[str]) -> list[str]:
+        """Return the call of `nsenter` that runs a command in the namespaces of a machine's first process."""
         for pid in self._processes().get(name, []):
             with suppress(OSError):
                 numbers = Path(f"/proc/{pid}/status").read_text().split("NSpid:")[1].splitlines()[0].split()
                 if numbers[1:] == ["1"]:
-                    return ["nsenter", "-t", str(pid), "-p", "-m", "-n", "-u", "--"]
+                    return ["nsenter", "-t", str(pid), "-p", "-m", "-n", "-u", "--", *command]
         raise ProgramFailed(f"the machine {name} does not run")
 
     def destroy(self, name: str) -> None:

@@ -36,6 +36,7 @@ from app.managing.joining import Joining
 from app.managing.logs import BoundedLogs
 from app.managing.lost import put_right
 from app.managing.machines import MachineDriver, Namespaces
+from app.managing.openstack import Fleet, NovaBuyer, NovaMachines
 from app.managing.programs import ProgramFailed
 from app.managing.slurm import QueuedJob, Slurm
 from app.managing.telling import Telling
@@ -57,11 +58,12 @@ class BatchCluster:
     """The parts of a cluster, and what is seen of it."""
 
     def __init__(self, wanted: ClusterWanted, client: TenureClient) -> None:
-        self.wanted, self.buyer = wanted, Buyer(wanted, client)
-        self.slurm = Slurm(wanted, "")
-        driver = Namespaces(wanted, self.slurm)
-        self.slurm = Slurm(wanted, driver.address)
-        self.machines: MachineDriver = driver
+        self.wanted, self.slurm = wanted, Slurm(wanted, wanted.machines.address)
+        fleet = Fleet(wanted) if wanted.machines.is_openstack else None
+        self.buyer = Buyer(wanted, client) if fleet is None else NovaBuyer(wanted, client, fleet)
+        self.machines: MachineDriver = (
+            Namespaces(wanted, self.slurm) if fleet is None else NovaMachines(wanted, self.slurm, fleet)
+        )
         self.events = Events(self.slurm.folder / "events.jsonl")
 
     def create(self) -> None:
@@ -87,6 +89,7 @@ class BatchCluster:
 
     def delete(self) -> None:
         """Give all nodes back, end Slurm and its network. All files stay."""
+        self.buyer.refused()
         instances = self.buyer.instances()
         for name in sorted(instances.keys() | self.machines.there().keys()):
             self.machines.destroy(name)
@@ -226,6 +229,8 @@ class Manager:
         self._keeper.tell()
         cluster.buyer.market.settle(cluster.events)
         cluster.buyer.market.follow_prices(cluster.events)
+        for node, pool, why in cluster.buyer.refused():
+            self._refused(pool, why, node=node)
         instances, machines = cluster.buyer.instances(), cluster.machines.there()
         if not self._is_complete:
             put_right(cluster.slurm, cluster.machines, self._telling)
@@ -294,8 +299,13 @@ class Manager:
                 self._cluster.events.write("node_bought", node=node, why=action.why, cloud=pool.cloud, **purchase.facts)
                 self._make(action._replace(name=node))
                 return
-            self._not_before_s[name] = time.monotonic() + self._cluster.wanted.scale.retry_s
-            self._cluster.events.write("node_refused", pool=name, cloud=pool.cloud, why=purchase.why)
+            self._refused(name, purchase.why)
+
+    def _refused(self, name: str, why: str, **facts: str) -> None:
+        """Tell of a pool's refusal, and leave it alone for a while."""
+        self._not_before_s[name] = time.monotonic() + self._cluster.wanted.scale.retry_s
+        pool = self._cluster.wanted.pool(name)
+        self._cluster.events.write("node_refused", pool=name, cloud=pool and pool.cloud, why=why, **facts)
 
     def _make(self, action: Action) -> None:
         pool = self._pool(action.name)

@@ -31,14 +31,14 @@ SlurmctldHost={controller}({address})
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge/socket,cred_expire=5
+AuthInfo=socket={local}/munge/socket,cred_expire=5
 CredType=cred/munge
 SlurmctldPort={port}
 SlurmdPort=6818
 SlurmctldPidFile={folder}/run/slurmctld.pid
 SlurmdPidFile={folder}/run/slurmd-%n.pid
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool/%n
+SlurmdSpoolDir={spool}
 SlurmctldLogFile={folder}/log/slurmctld.log
 SlurmdLogFile={folder}/log/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
@@ -117,6 +117,8 @@ class Slurm:
     def __init__(self, wanted: ClusterWanted, address: str) -> None:
         self._wanted, self._address = wanted, address
         self.folder = Path(wanted.shared) / "slurm"
+        self.local = Path(f"/run/tenure-{wanted.name}") if wanted.machines.is_openstack else self.folder
+        """The folder that each machine has for itself: of munge, and of servers the scripts of their jobs, too."""
         self.environment = {"SLURM_CONF": str(self.conf)}
 
     @property
@@ -128,6 +130,7 @@ class Slurm:
         """Write the configuration and the key, if they are not there as they should be."""
         for part in ("munge", "run", "state", "spool", "log"):
             (self.folder / part).mkdir(mode=0o755, parents=True, exist_ok=True)
+        (self.local / "munge").mkdir(mode=0o755, parents=True, exist_ok=True)
         key = self.folder / "munge/key"
         if not key.exists():
             put(key, os.urandom(_KEY_BYTES), mode=0o600)
@@ -142,6 +145,8 @@ class Slurm:
             controller=CONTROLLER,
             address=self._address,
             folder=self.folder,
+            local=self.local,
+            spool=f"{self.local}/spool-%n" if wanted.machines.is_openstack else f"{self.folder}/spool/%n",
             port=wanted.slurm.port,
             nodes=MOST_NODES,
         )
@@ -155,10 +160,11 @@ class Slurm:
 
         The controller has a host name of its own.
         """
-        munge = self.folder / "munge"
+        munge = self.local / "munge"
         if daemon_of(munge / "pid", "munged") is None:
-            files = {"socket": "socket", "key-file": "key", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
+            files = {"socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
             options = [f"--{option}={munge / file}" for option, file in files.items()]
+            options.append(f"--key-file={self.folder / 'munge/key'}")
             start_daemon(["/usr/sbin/munged", "--foreground", "--force", *options], self.folder / "log/munged.log")
             wait_until(lambda: daemon_of(munge / "pid", "munged"), "munged does not start", _START_S)
         if not self.runs():
@@ -169,7 +175,7 @@ class Slurm:
     def stop(self) -> None:
         """End the daemons."""
         end_daemon(self.folder / "run/slurmctld.pid", "slurmctld")
-        end_daemon(self.folder / "munge/pid", "munged")
+        end_daemon(self.local / "munge/pid", "munged")
 
     def runs(self) -> bool:
         """Return True if the controller is a running process, though it may not answer yet."""
@@ -186,6 +192,13 @@ class Slurm:
         """Return the state of each node, and if it takes no more jobs."""
         lines = (line.split("|") for line in self._ask("sinfo", "-h", "-N", "-o", "%N|%T").splitlines())
         return {name: _state(word) for name, word in lines if name}
+
+    def address_of(self, node: str) -> str:
+        """Return the address from which a node joined. Raise ProgramFailed if there is no such node."""
+        words = self._ask("sinfo", "-h", "-N", "-n", node, "-o", "%o").split()
+        if not words:
+            raise ProgramFailed(f"Slurm has no node {node}")
+        return words[0]
 
     def jobs(self) -> list[QueuedJob]:
         """Return the jobs that wait or run, in the order of the queue.

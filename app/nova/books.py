@@ -14,9 +14,11 @@ from app.nova.rules.sizes import name_of_size
 from tenure_client import Conflict, NotFound, TenureClient
 from tenure_client.forms.events import EventAnswer
 from tenure_client.forms.instances import InstanceAnswer
+from tenure_client.forms.nodes import ResourcesAnswer
 from tenure_client.values import Resources as Asked
 
 _REMEMBERED_LIVES = 100_000
+_NO_ROOM, _DRAINED = "preemptible.move.no_room", "preemptible.move.drained"
 
 
 class TenureSide:
@@ -53,10 +55,14 @@ class TenureSide:
         return {one.id: one.deadline for one in self._client.handovers(self._cloud)}
 
     def newest(self, server: str) -> KnownLife | None:
-        """Return the newest life of a server; None if it never had one. A life begins after the former has ended."""
+        """Return the newest life of a server; None if it never had one. A life begins after the former has ended.
+
+        A refusal to let a spot server that was evicted begin anew is none: it has to go, as before.
+        """
         life, found = Life(server, self._ended.get(server, 1)), None
         while (answer := self._instance(life)) is not None:
-            found = (answer, life)
+            if answer.status != "rejected" or found is None or (found[0].status, answer.market) != ("evicted", "spot"):
+                found = (answer, life)
             if answer.status == "running":
                 break
             life = life.next
@@ -94,6 +100,7 @@ class TenureSide:
             probability=None if one.quote is None else one.quote.eviction_probability,
             epoch=None if one.quote is None else one.quote.epoch,
             leaves_by=leaving.get(one.id),
+            ended_at=one.ended_at,
             is_observed=one.observed,
         )
 
@@ -132,10 +139,7 @@ class TenureSide:
     def read_nodes(self) -> dict[str, NodeFacts]:
         """Return the nodes of the cloud, and keep their names in `nodes`."""
         found = {
-            one.name: NodeFacts(
-                Resources(one.capacity.cores, one.capacity.memory_mib, one.capacity.disk_gib), one.status == "open"
-            )
-            for one in self._client.nodes(self._cloud)
+            one.name: NodeFacts(_vector(one.capacity), one.status == "open") for one in self._client.nodes(self._cloud)
         }
         self.nodes = frozenset(found)
         return found
@@ -166,9 +170,32 @@ class TenureSide:
         """Tell that an evicted server is gone."""
         self._client.confirm_handover(self._cloud, life.instance_id)
 
-    def move(self, life: Life, node: str) -> None:
-        """Tell that a spot server runs on this node."""
-        self._client.move(self._cloud, life.instance_id, node)
+    def move(self, life: Life, node: str) -> bool:
+        """Tell that a spot server runs on this node; return True if the node had to be changed to take it.
+
+        One without room is made larger by the server, one that is drained is opened. Both are as they were when nodes
+        are compared next, which evicts the youngest there where too much runs.
+        """
+        try:
+            self._client.move(self._cloud, life.instance_id, node)
+        except Conflict as error:
+            if error.code not in (_NO_ROOM, _DRAINED):
+                raise
+            if error.code == _DRAINED:
+                self._client.open_node(self._cloud, node)
+            self._enlarge(node, self._size(self._client.instance(self._cloud, life.instance_id).flavor))
+            self._client.move(self._cloud, life.instance_id, node)
+            return True
+        return False
+
+    def _enlarge(self, node: str, demand: Resources | None) -> None:
+        """Give a node the capacity that it lacks for a demand. A resource that it does not count stays so."""
+        known, needed = self._client.node(self._cloud, node), demand or Resources(0)
+        lacks = [max(size - free, 0) for size, free in zip(needed, _vector(known.free), strict=True)]
+        capacity = _vector(known.capacity)
+        enough = Resources(*(size and size + lack for size, lack in zip(capacity, lacks, strict=True)))
+        if enough != capacity:
+            self._client.resize_node(self._cloud, node, *enough)
 
     def observe(self, life: Life, server: Server) -> None:
         """Tell that an on-demand server runs where it does, with the size that it has."""
@@ -178,3 +205,7 @@ class TenureSide:
         self._client.observe_instance(
             self._cloud, life.instance_id, server.node, flavor, project=server.project, user=server.user
         )
+
+
+def _vector(told: ResourcesAnswer) -> Resources:
+    return Resources(told.cores, told.memory_mib, told.disk_gib)

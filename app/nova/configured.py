@@ -14,7 +14,9 @@ _SERVICE_TYPE = "preemptible"
 _PROVIDERS = "/etc/nova/provider_config/"
 _LARGEST = 1 << 20
 _TIMEOUT_S = 10
-_MAY, _REFUSED, _UNKNOWN = 400, (401, 403), 404
+_MAY, _REFUSED, _UNKNOWN = 204, (401, 403), 404
+_NOBODY = "tenure-nova-check"
+"""The name of an instance that was never evicted: servers have other names."""
 
 
 def read_configuration(files: Sequence[Path]) -> Configured:
@@ -65,10 +67,7 @@ def judge_login(files: Sequence[Path], configured: Configured) -> CheckFinding:
 
 
 def _asked(files: Sequence[Path], cloud: str) -> int:
-    """Return the status of a start that lacks everything: 400 says that only the start itself is wrong.
-
-    404 if there is no such cloud.
-    """
+    """Return the answer to the login of some files. Raises what keystoneauth and oslo.config raise."""
     from keystoneauth1 import loading  # noqa: PLC0415 - slow to load
     from oslo_config import cfg  # noqa: PLC0415 - as above
 
@@ -82,10 +81,21 @@ def _asked(files: Sequence[Path], cloud: str) -> int:
     session = loading.load_session_from_conf_options(configuration, _GROUP, auth=auth)
     adapter = loading.load_adapter_from_conf_options(configuration, _GROUP, session=session, auth=auth)
     adapter.service_type = adapter.service_type or _SERVICE_TYPE
+    return may_start(adapter, cloud)
+
+
+def may_start(adapter: Any, cloud: str) -> int:  # noqa: ANN401 - of keystoneauth
+    """Return 204 if a login may do in a cloud what the scheduler does, otherwise the status of the refusal.
+
+    Starts in the name of others take the role `service`. So does the confirmation of an eviction; one that never was
+    changes nothing and is answered with 404, or 400 where the cloud's clock is external.
+    """
     seen = adapter.request(f"/v1/clouds/{cloud}", "GET", raise_exc=False)
     if not seen.ok:
         return int(seen.status_code)
-    return int(adapter.request(f"/v1/clouds/{cloud}/instances", "POST", json={}, raise_exc=False).status_code)
+    path = f"/v1/clouds/{cloud}/handovers/{_NOBODY}/confirm"
+    status = int(adapter.request(path, "POST", raise_exc=False).status_code)
+    return _MAY if status in (400, 404) else status
 
 
 def _failures() -> tuple[type[Exception], ...]:

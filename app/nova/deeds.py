@@ -12,14 +12,15 @@ from app.nova.rules.marks import EVICTING
 from app.nova.rules.seen import Server, ServerStep, StepKind
 
 logger = logging.getLogger(__name__)
-_QUIET = frozenset({StepKind.MARK, StepKind.UNMARK, StepKind.TAG, StepKind.UNTAG})
+TELLING = frozenset({StepKind.MARK, StepKind.UNMARK, StepKind.TAG, StepKind.UNTAG})
+"""Steps that only tell people something."""
 
 
 class Deeds:
-    """Does what a step says, on the side that it belongs to."""
+    """Does what a step says, on the side that it belongs to. `nodes_changed` is called if that changed a node."""
 
-    def __init__(self, nova: NovaCloud, books: TenureSide) -> None:
-        self._nova, self._books = nova, books
+    def __init__(self, nova: NovaCloud, books: TenureSide, nodes_changed: Callable[[], None]) -> None:
+        self._nova, self._books, self._nodes_changed = nova, books, nodes_changed
 
     def do(self, step: ServerStep, server_id: str, server: Server | None) -> None:
         """Take a step about a server, which is None if Nova does not have it."""
@@ -27,7 +28,7 @@ class Deeds:
             self._in_nova(step, server_id)
         else:
             self._in_tenure(step, step.life, server)
-        level = logging.DEBUG if step.kind in _QUIET else logging.INFO
+        level = logging.DEBUG if step.kind in TELLING else logging.INFO
         logger.log(
             level, "%s", step.kind, extra={"server": server_id, "life": step.life and step.life.number, "why": step.why}
         )
@@ -36,7 +37,8 @@ class Deeds:
         if step.kind is StepKind.OBSERVE and server is not None:
             self._books.observe(life, server)
         elif step.kind is StepKind.MOVE and server is not None and server.node is not None:
-            self._books.move(life, server.node)
+            if self._books.move(life, server.node):
+                self._nodes_changed()
         else:
             ends = {StepKind.STOP: self._books.stop, StepKind.ABORT: self._books.abort}
             ends.get(step.kind, self._books.confirm)(life)

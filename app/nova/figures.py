@@ -33,6 +33,10 @@ class NovaFigures:
         self.diff_s = gauge("tenure_nova_diff_duration_seconds", "Time that the last comparison of all servers took.")
         self.diff_at = gauge("tenure_nova_diff_timestamp_seconds", "Time at which the last comparison of all began.")
         self.fresh_at = gauge("tenure_nova_fresh_timestamp_seconds", "Time to which all changes in Nova are known.")
+        self.building_s = gauge(
+            "tenure_nova_building_seconds",
+            "For how long the server that Nova has been building longest without a node has not changed.",
+        )
         self.waiting = gauge("tenure_nova_waiting_servers", "Servers whose look is due.")
         self.late_s = gauge("tenure_nova_waiting_seconds", "For how long the first of them has been due.")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,22 +21,29 @@ from threading import Event, Lock, Thread
 
 from app.nova.agenda import Agenda
 from app.nova.books import TenureSide
-from app.nova.cloud import NovaCloud, OpenStackFailed, OpenStackRefused
-from app.nova.deeds import Deeds
+from app.nova.cloud import NovaCloud
+from app.nova.deeds import TELLING, Deeds
 from app.nova.figures import NovaFigures
 from app.nova.mirror import Mirror
 from app.nova.rules.lives import life_of
-from app.nova.rules.reconciling import NovaChoices, ViewTimes, decide, presence_of
-from app.nova.rules.seen import KnownLife, Presence, Server
+from app.nova.rules.reconciling import NovaChoices, ViewTimes, building_s, decide, presence_of
+from app.nova.rules.seen import KnownLife, Presence, Server, ServerStep, ServerVerdict, StepKind
+from app.nova.session import OpenStackFailed, OpenStackRefused
 from app.nova.syncing import Syncing
 from tenure_client import ClientError, Conflict, ServiceRefused
 from tenure_client.forms.events import EventAnswer
 
 logger = logging.getLogger(__name__)
-_WORKERS = 8
+_WORKERS = 24
+"""Most of a look is waiting for Nova's API, which may take seconds for a deletion when it has much to do."""
 _LEAST_POLL_S = 0.5
+_REST = 3.0
+"""A question for changes costs Nova's API much when many servers change, so it is asked a third of the time at most."""
+_NODES_REST = 5.0
 _WAIT_S = 0.5
 _MOST_NOTIFIED = 100_000
+_MOST_UNKNOWN = 100
+"""Looks at servers that Nova's list does not have. Others wait for a comparison: notifications may be made up."""
 _LONGEST_PAUSE_S = 30.0
 _FOLLOW_AGAIN_S = 1.0
 _STOP_S = 10.0
@@ -46,11 +53,15 @@ _TROUBLES = (OpenStackFailed, ClientError)
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """Seconds between comparisons of everything, between polls of changes, and between those of nodes and flavors."""
+    """Seconds between comparisons of everything, between polls of changes, and between those of nodes and of flavors.
+
+    Nodes are compared more seldom where that takes long.
+    """
 
     full_s: float = 60.0
     poll_s: float = 5.0
-    nodes_s: float = 30.0
+    nodes_s: float = 8.0
+    flavors_s: float = 30.0
 
 
 class NovaKeeper:
@@ -67,13 +78,13 @@ class NovaKeeper:
     ) -> None:
         self._nova, self._books, self._syncing = nova, books, syncing
         self._choices, self._rhythm, self._figures = choices, rhythm, figures
-        self._deeds, self._agenda, self._mirror = Deeds(nova, books), Agenda(), Mirror()
+        self._deeds, self._agenda, self._mirror = Deeds(nova, books, self._want_nodes), Agenda(), Mirror()
         self._woken, self._over, self._noting = Event(), Event(), Lock()
         self._wants_all, self._wants_nodes = Event(), Event()
         self._notified: set[str] = set()
         self._failures: dict[str, int] = {}
         self._trouble: dict[str, str] = {}
-        self._all_at_s = self._poll_at_s = self._nodes_at_s = 0.0
+        self._all_at_s = self._poll_at_s = self._nodes_at_s = self._flavors_at_s = 0.0
 
     def run(self, over: Event) -> None:
         """Keep the cloud until it is over. Steps that have begun are ended."""
@@ -87,7 +98,8 @@ class NovaKeeper:
             began_s = time.monotonic()
             pause_s = 0.0 if self._round() else min(max(2 * pause_s, 1.0), self._rhythm.poll_s)
             self._tell_figures()
-            self._over.wait(max(began_s + max(pause_s, _LEAST_POLL_S) - time.monotonic(), 0.0))
+            rest_s = min(_REST * (time.monotonic() - began_s), self._rhythm.poll_s)
+            self._over.wait(max(began_s + max(pause_s, rest_s, _LEAST_POLL_S) - time.monotonic(), 0.0))
             self._woken.wait(_WAIT_S)
             self._woken.clear()
         give_up_s = time.monotonic() + _STOP_S
@@ -111,13 +123,15 @@ class NovaKeeper:
     def _round(self) -> bool:
         """Do what is due; return False if a side did not answer."""
         try:
-            now_s = time.monotonic()
-            if now_s >= self._nodes_at_s or self._wants_nodes.is_set():
+            if self._nodes_at_s == 0:
                 self._sync()
+            now_s = time.monotonic()
             if now_s >= self._all_at_s or self._wants_all.is_set():
-                self._compare()
+                self._compare(whole=now_s >= self._all_at_s)
             elif self._notified or now_s >= self._poll_at_s:
                 self._poll()
+            if now_s >= self._nodes_at_s or self._wants_nodes.is_set():
+                self._sync()
         except OpenStackFailed as error:
             self._ill("nova", error)
             return False
@@ -128,11 +142,15 @@ class NovaKeeper:
         return True
 
     def _sync(self) -> None:
-        """Bring nodes and flavors up to Nova's."""
+        """Bring nodes up to Nova's, and now and then flavors."""
         self._wants_nodes.clear()
-        self._syncing.nodes()
-        self._syncing.flavors()
-        self._nodes_at_s = time.monotonic() + self._rhythm.nodes_s
+        began_s = time.monotonic()
+        missing_s = self._syncing.nodes()
+        wait_s = max(self._rhythm.nodes_s, _NODES_REST * (time.monotonic() - began_s))
+        self._nodes_at_s = time.monotonic() + (wait_s if missing_s is None else min(missing_s, wait_s))
+        if time.monotonic() >= self._flavors_at_s:
+            self._syncing.flavors()
+            self._flavors_at_s = time.monotonic() + self._rhythm.flavors_s
 
     def _poll(self) -> None:
         """Look at what has changed in Nova since the last time."""
@@ -140,37 +158,48 @@ class NovaKeeper:
             notified, self._notified = self._notified, set()
         asked_at = datetime.now(UTC)
         changed = self._mirror.take(self._nova.changed_since(self._mirror.since()), asked_at)
-        for server in changed | {one for one in notified if self._mirror.get(one)[0] is None}:
+        unknown = [one for one in notified if self._mirror.get(one)[0] is None]
+        for server in changed | {*unknown[:_MOST_UNKNOWN]}:
             self._agenda.add(server)
         self._poll_at_s = time.monotonic() + self._rhythm.poll_s
 
-    def _compare(self) -> None:
-        """Compare everything; what does not agree is looked at. The list of Nova is read first, so it is older."""
+    def _compare(self, *, whole: bool) -> None:
+        """Compare everything; what does not agree is looked at. Nova is read first, so its list is the older one.
+
+        It is read as a whole, or only what has changed in it.
+        """
         self._wants_all.clear()
-        with self._noting:
-            self._notified = set()
-        began_s, asked_at = time.monotonic(), datetime.now(UTC)
-        lost = self._mirror.replace(self._nova.servers(), asked_at)
+        began_s, asked_at, lost = time.monotonic(), datetime.now(UTC), set[str]()
+        if whole:
+            with self._noting:
+                self._notified = set()
+            lost = self._mirror.replace(self._nova.servers(), asked_at)
+        else:
+            self._poll()
         running, leaving = self._books.running(), self._books.leaving()
         self._well("tenure")
         suspects = {one for one in (*running, *lost) if self._mirror.get(one)[0] is None}
-        suspects |= {life.server for one in leaving if (life := life_of(one)) is not None}
+        for life in [life for one in leaving if (life := life_of(one)) is not None]:
+            suspects.add(life.server)
+            if life.server in running and running[life.server].life.number > life.number:
+                self._books.confirm(life)  # the server lives on by another promise
         suspects |= {server.id for server in self._mirror.all() if self._is_suspect(server, running.get(server.id))}
         for server in suspects:
             self._agenda.add(server)
         self._figures.disagreements.set(len(suspects))
+        self._figures.building_s.set(max((building_s(one, asked_at) for one in self._mirror.all()), default=0.0))
         self._figures.diff_s.set(time.monotonic() - began_s)
         self._figures.diff_at.set(asked_at.timestamp())
-        self._all_at_s = time.monotonic() + self._rhythm.full_s
-        self._poll_at_s = time.monotonic() + self._rhythm.poll_s
+        if whole:
+            self._all_at_s = time.monotonic() + self._rhythm.full_s
+            self._poll_at_s = time.monotonic() + self._rhythm.poll_s
 
     def _is_suspect(self, server: Server, known: KnownLife | None) -> bool:
         """Tell whether a server must be looked at. `known` is its running life; of others nothing is known here."""
         if known is None:
             presence = presence_of(server)
             return presence is Presence.BUILDS or (presence is not Presence.GONE and server.node in self._books.nodes)
-        times = ViewTimes(datetime.now(UTC), self._mirror.fresh_at)
-        verdict = decide(server, known, self._books.nodes, self._choices, times)
+        verdict = self._verdict(server, known, self._mirror.fresh_at)
         if verdict.again_s is not None:
             self._agenda.add(server.id, verdict.again_s)
         return bool(verdict.steps)
@@ -206,17 +235,41 @@ class NovaKeeper:
         """Decide about a server by what both sides say now, and act. Nova's word is the older one of the two."""
         server, seen_at = self._mirror.get(server_id)
         if server is None:
-            seen_at = datetime.now(UTC)
-            server = self._nova.server(server_id)
-            if server is not None:
-                self._mirror.put(server)
+            server, seen_at = self._ask_nova(server_id)
         known = self._books.newest(server_id)
-        times = ViewTimes(datetime.now(UTC), seen_at)
-        verdict = decide(server, known, self._books.nodes, self._choices, times)
-        for step in verdict.steps:
-            with self._counted(str(step.kind)):
-                self._deeds.do(step, server_id, server)
-        return verdict.again_s
+        verdict = self._verdict(server, known, seen_at)
+        if any(step.kind is StepKind.CLEAR for step in verdict.steps):  # its own user may have just ended it
+            server, seen_at = self._ask_nova(server_id)
+            verdict = self._verdict(server, known, seen_at)
+        is_told = self._take(verdict.steps, server_id, server)
+        return verdict.again_s if is_told else min(verdict.again_s or _LONGEST_PAUSE_S, _LONGEST_PAUSE_S)
+
+    def _ask_nova(self, server_id: str) -> tuple[Server | None, datetime]:
+        """Return what Nova says of a server now, and when it was asked."""
+        asked_at = datetime.now(UTC)
+        server = self._nova.server(server_id)
+        if server is not None:
+            self._mirror.put(server)
+        return server, asked_at
+
+    def _verdict(self, server: Server | None, known: KnownLife | None, seen_at: datetime) -> ServerVerdict:
+        return decide(server, known, self._books.nodes, self._choices, ViewTimes(datetime.now(UTC), seen_at))
+
+    def _take(self, steps: Sequence[ServerStep], server_id: str, server: Server | None) -> bool:
+        """Take steps in their order. One that only tells something keeps none of the others back if it is refused.
+
+        Returns False then: its server's owner may have filled what it is told in, and is to gain nothing by that.
+        """
+        is_told = True
+        for step in steps:
+            try:
+                with self._counted(str(step.kind)):
+                    self._deeds.do(step, server_id, server)
+            except OpenStackRefused:
+                if step.kind not in TELLING:
+                    raise
+                is_told = False
+        return is_told
 
     @contextmanager
     def _counted(self, step: str) -> Iterator[None]:
@@ -270,8 +323,14 @@ class NovaKeeper:
         """Tell once that a side answers again; then everything is compared."""
         if self._trouble.pop(side, None) is not None:
             logger.info("%s answers again", side)
+            if side == "nova":
+                self._all_at_s = 0.0
             self._want_all()
         self._figures.answers.labels(side).set(1)
+
+    def _want_nodes(self) -> None:
+        self._wants_nodes.set()
+        self._woken.set()
 
     def _want_all(self) -> None:
         self._wants_all.set()

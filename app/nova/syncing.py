@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import NamedTuple
 
@@ -16,6 +17,9 @@ from tenure_client import ServiceRefused
 logger = logging.getLogger(__name__)
 _MOST_READ_AGAIN = 50
 """A provider's generation changes with each server that comes or goes, so on a large cloud few are read each time."""
+_GONE_AFTER_S = 3.0
+_LOST_AFTER_S = 30.0
+"""Nova leaves out the hosts of a cell whose database does not answer, while Placement still has their providers."""
 
 
 class _ReadCapacity(NamedTuple):
@@ -27,24 +31,35 @@ class _ReadCapacity(NamedTuple):
 
 
 class Syncing:
-    """Compares nodes and flavors. A node is removed if it is missing twice: an answer that lacks one may be wrong."""
+    """Compares nodes and flavors. A node is removed if it is missing for a while: an answer may be wrong."""
 
     def __init__(self, nova: NovaCloud, books: TenureSide, trait: str) -> None:
         self._nova, self._books, self._trait = nova, books, trait
         self._capacities: dict[str, _ReadCapacity] = {}
-        self._lost: frozenset[str] = frozenset()
+        self._missing_since_s: dict[str, float] = {}
         self._refused: dict[str, str] = {}
 
-    def nodes(self) -> None:
-        """Bring the nodes of Tenure up to those of Placement."""
-        wanted, known = self._wanted(), self._books.read_nodes()
-        lost = frozenset(lost_nodes(wanted, known))
-        removed = [NodeStep(NodeStepKind.REMOVE, name) for name in sorted(lost & self._lost)]
+    def nodes(self) -> float | None:
+        """Bring the nodes of Tenure up to those of Placement. Return the seconds after which a missing one is to go."""
+        hypervisors, providers = self._nova.hypervisors(), self._nova.providers(self._trait)
+        wanted, known = self._wanted(hypervisors, providers), self._books.read_nodes()
+        now_s, in_placement = monotonic(), {one.name for one in providers}
+        lost = lost_nodes(wanted, known)
+        self._missing_since_s = {name: self._missing_since_s.get(name, now_s) for name in lost}
+        left_s = {
+            name: since_s + (_LOST_AFTER_S if name in in_placement else _GONE_AFTER_S) - now_s
+            for name, since_s in self._missing_since_s.items()
+        }
+        removed = [NodeStep(NodeStepKind.REMOVE, name) for name in sorted(lost) if left_s[name] <= 0]
         steps = [*plan_nodes(wanted, known), *removed]
-        self._lost = lost
         self._refused = {step.node: said for step in steps if (said := self._change(step)) is not None}
         if steps:
             self._books.read_nodes()
+        return min((seconds for seconds in left_s.values() if seconds > 0), default=None)
+
+    def lacking(self, known: Mapping[str, NodeFacts]) -> list[NodeStep]:
+        """Return the changes of known nodes after which they are those of Placement; none is removed, nothing done."""
+        return plan_nodes(self._wanted(self._nova.hypervisors(), self._nova.providers(self._trait)), known)
 
     def flavors(self) -> None:
         """Add the sizes of Nova's flavors that Tenure does not have."""
@@ -64,12 +79,11 @@ class Syncing:
         logger.info("node: %s", step.kind, extra={"node": step.node, "capacity": step.capacity})
         return None
 
-    def _wanted(self) -> dict[str, NodeFacts]:
+    def _wanted(self, hypervisors: Mapping[str, bool], providers: Sequence[Provider]) -> dict[str, NodeFacts]:
         """Return the nodes as they should be. One whose compute service is gone is none, whatever Placement has."""
-        hypervisors = self._nova.hypervisors()
-        providers = [one for one in self._nova.providers(self._trait) if one.name in hypervisors]
-        self._read_capacities(providers)
-        return {one.name: NodeFacts(self._capacities[one.uuid].capacity, hypervisors[one.name]) for one in providers}
+        there = [one for one in providers if one.name in hypervisors]
+        self._read_capacities(there)
+        return {one.name: NodeFacts(self._capacities[one.uuid].capacity, hypervisors[one.name]) for one in there}
 
     def _read_capacities(self, providers: list[Provider]) -> None:
         """Read the capacities of all new providers, and of those that may have changed the longest unread ones."""

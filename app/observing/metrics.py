@@ -155,7 +155,13 @@ FAMILIES = (
         lambda c: c.log_ahead_s,
     ),
     _by("market", _COUNTER, "instances_requested_total", "Starts decided since the log began.", lambda c: c.requested),
-    _by("market", _COUNTER, "instances_admitted_total", "Starts accepted since the log began.", lambda c: c.admitted),
+    _by(
+        "market",
+        _GAUGE,
+        "admitted_instances",
+        "Starts accepted since the log began, but for aborted ones.",
+        lambda c: c.admitted,
+    ),
     _one(_COUNTER, "instances_evicted_total", "Spot instances evicted since the log began.", lambda c: c.evicted),
     _one(_COUNTER, "instances_drilled_total", "Spot instances evicted as a drill.", lambda c: c.drilled),
     _by("market", _GAUGE, "instances_running", "Instances that run now.", lambda c: c.running),
@@ -175,7 +181,12 @@ FAMILIES = (
         lambda c: c.handovers,
     ),
     _of_class(_GAUGE, "promised_ratio", "Eviction probability promised; of `other`, the mean.", lambda k: k.promised),
-    _of_class(_COUNTER, "instances_admitted_total", "Spot starts accepted with this promise.", lambda k: k.admitted),
+    _of_class(
+        _GAUGE,
+        "admitted_instances",
+        "Spot starts accepted with this promise, but for aborted ones.",
+        lambda k: k.admitted,
+    ),
     _of_class(
         _COUNTER,
         "instances_evicted_total",

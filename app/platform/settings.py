@@ -20,6 +20,10 @@ def _absolute(path: Path) -> Path:
     return path.expanduser().absolute()
 
 
+def _absolute_or_none(path: Path | None) -> Path | None:
+    return None if path is None else _absolute(path)
+
+
 def _lowered(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
@@ -122,6 +126,27 @@ class Settings(BaseSettings):
     reclaim_margin_s: float = Field(
         60.0, ge=0, description="The time after the end of a lease from which on a job is taken back from a peer."
     )
+    objects_url: str | None = Field(
+        None, description="The endpoint of this service's object store, which speaks S3. Without it no data is moved."
+    )
+    objects_bucket: str = Field("tenure", description="The bucket there.")
+    objects_key_file: Annotated[Path | None, AfterValidator(_absolute_or_none)] = Field(
+        None, description="A file with two lines: the name of the store's key, and its secret."
+    )
+    objects_region: str = Field("us-east-1", description="The region that the store's key is for.")
+    spool_dir: Annotated[Path | None, AfterValidator(_absolute_or_none)] = Field(
+        None, description="The folder of data that has not come in full; by default `spool` in `TENURE_DATA_DIR`."
+    )
+    transfers_at_once: int = Field(4, ge=1, le=64, description="Objects that a worker moves at once.")
+    transfer_bytes_per_s: int = Field(
+        0, ge=0, description="The most bytes a second that a worker pulls from peers; 0 means no bound."
+    )
+    link_bytes_per_s: int = Field(
+        1_000_000, ge=1, description="The slowest rate of links to peers: inputs that come more slowly come too late."
+    )
+    link_s: int | None = Field(
+        None, ge=1, description="The longest time for which a link to an input is good; by default the whole lease."
+    )
     snapshot_every: int = Field(
         10_000, ge=1, description="The number of events after which the worker takes a new snapshot."
     )
@@ -151,6 +176,10 @@ class Settings(BaseSettings):
         le=300,
         description="How long a token that Keystone has revoked may still be accepted after an answer.",
     )
+    nova_clouds: Annotated[frozenset[str] | None, NoDecode, BeforeValidator(_words)] = Field(
+        None,
+        description="Clouds, with commas, of Nova's servers: people of a project start and stop these through Nova.",
+    )
     metrics_access: Literal["token", "open"] = Field(
         "token", description="Access to the metrics: `token` requires a reader's token, `open` requires none."
     )
@@ -164,6 +193,13 @@ class Settings(BaseSettings):
         "console", description="The form of the log: lines for people, or JSON."
     )
     log_requests: bool = Field(default=True, description="Log a line for each request, at level info.")
+
+    @model_validator(mode="after")
+    def _opens_its_store(self) -> Self:
+        """Refuse the endpoint of an object store without a key."""
+        if self.objects_url is not None and self.objects_key_file is None:
+            raise PydanticCustomError("objects", "TENURE_OBJECTS_URL needs TENURE_OBJECTS_KEY_FILE")
+        return self
 
     @model_validator(mode="after")
     def _can_log_in(self) -> Self:

@@ -20,16 +20,13 @@ from app.clusters.store.clusters import ClusterStore
 from app.clusters.venue_advising import BidAdvising
 from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events.formats import LOG_FORMAT
-from app.domain.times import SECOND_US
 from app.engine.cloud import warm_up
 from app.explaining.service import Explaining
-from app.federation.hosting import Hosting
 from app.federation.jobs import JobKeeper
-from app.federation.peering import KnownPeers, PeerKeeper
 from app.federation.promising import PromisesOfPeers, PromiseToPeers
-from app.federation.standings import Breaker, PeerStandings
-from app.federation.store import JobLog, PeerStore
-from app.federation.submitting import AwayTerms, JobBoard
+from app.federation.standings import Breaker
+from app.federation.store import PeerStore
+from app.federation.transfers import DataKeeper
 from app.following.courier import DeliveryLimits, DeliveryParts, Pace
 from app.following.deliveries import Deliveries
 from app.following.feed import Feed, StreamLimits
@@ -39,6 +36,7 @@ from app.following.store.trials import Trials
 from app.following.store.webhooks import Webhooks
 from app.following.trials import TrialAsker, TrialSender
 from app.following.webhooks import WebhookKeeper
+from app.forecasts.ahead import ReadingAhead
 from app.forecasts.jobs import Schedule
 from app.forecasts.places import Places
 from app.forecasts.recompute import Forecasts
@@ -81,11 +79,12 @@ from app.platform.outbound.asking import Asker
 from app.platform.outbound.posting import Poster
 from app.platform.settings import Settings
 from app.platform.telemetry.metrics import LEFT_ALONE
+from app.processes.federation_wiring import federation_services, job_keepers
 from app.scheduling.appending import Logs, States
-from app.scheduling.elsewhere import Elsewhere
 from app.scheduling.jobs import Snapshotting
 from app.scheduling.log_heads import HeadPauses, LogHeads
 from app.scheduling.log_reads import LogReads
+from app.scheduling.novas import NovaClouds
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.sequencer import QueueLimits, SequencerParts
 from app.scheduling.store.clouds import Clouds
@@ -130,6 +129,7 @@ class WorkerParts:
     """The jobs of a worker, and its answers about its health."""
 
     forecasts: Forecasts
+    reading_ahead: ReadingAhead
     snapshotting: Snapshotting
     schedule: Schedule
     notices: Callable[[], AsyncGenerator[Signal]]
@@ -140,6 +140,7 @@ class WorkerParts:
     tokens: TokenKeeper
     rollup: Rollup
     job_keeper: JobKeeper
+    data_keeper: DataKeeper
     breaker: Breaker
     feeds: FeedWatch
     refits: VenueRefits
@@ -225,9 +226,9 @@ async def open_services(
                 costs = ClusterCosts(clouds, log, scheduler, BidCosts(venues[0], prices))
                 keeper = ClusterKeeper(ClusterStore(database), clouds, venues[0], clock.now_us)
                 clusters = keeper, Foreseeing(scheduler, reads[1], bidding[0]), costs
-                others = observing, tokens, feed, *watches, history, *venues, *bidding, *clusters
+                others = observing, tokens, feed, _novas(settings), *watches, history, *venues, *bidding, *clusters
                 async with asker(settings) as ask:
-                    federation = _federation(settings, (PeerStore(database), JobLog(log)), scheduler, ask)
+                    federation = federation_services(settings, database, scheduler, ask)
                     promises = PromiseToPeers(scheduler, PeerStore(database), reads[1])
                     places = PlanPlaces(venues[0], scheduler, reads[1], PromisesOfPeers(PeerStore(database), ask))
                     plans = promises, Plans(PlanStore(database), places, clock.now_us)
@@ -236,26 +237,16 @@ async def open_services(
             await scheduler.close()
 
 
+def _novas(settings: Settings) -> NovaClouds:
+    return NovaClouds(settings.nova_clouds or frozenset())
+
+
 def _venues(database: Database, clock: ServerClock) -> tuple[tuple[VenueReads, VenueKeeper], PriceReads]:
     """Return the use cases of venues, and the prices of single pools."""
     prices, seen = VenuePriceStore(database), ObservationStore(database)
     stores = VenueStores(prices, FeedStore(database), seen, VenueModels(database))
     reads = VenueReads(stores, clock.now_us)
     return (reads, VenueKeeper(prices, seen, clock.now_us)), PriceReads(prices, reads)
-
-
-def _federation(
-    settings: Settings, stores: tuple[PeerStore, JobLog], scheduler: Scheduler, ask: Asker
-) -> tuple[JobBoard, Elsewhere, Hosting, PeerKeeper, PeerStandings]:
-    """Return the use cases of jobs: of their users, of peers, and of operators."""
-    seconds = settings.hold_s, settings.reclaim_margin_s, settings.peer_answer_s
-    terms = AwayTerms(*(round(one * SECOND_US) for one in seconds))
-    peers, past = stores
-    known = KnownPeers(peers)
-    keeper = PeerKeeper(peers, known, ask, allow_private=settings.peer_allow_private)
-    board, standings = JobBoard(scheduler, peers, past, terms), PeerStandings(scheduler, peers)
-    elsewhere = Elsewhere(board.check_away, board.ask_for)
-    return board, elsewhere, Hosting(scheduler, known), keeper, standings
 
 
 def _stream_limits(settings: Settings) -> StreamLimits:
@@ -343,10 +334,13 @@ async def open_worker(
                 heads.kept_up(),
                 poster(settings, clock) as post,
                 asker(settings) as ask,
-                JobKeeper(clouds, states, Locks(database), PeerStore(database), ask, clock.now_us) as job_keeper,
+                job_keepers(settings, database, states, ask, clock.now_us, newest.of) as (job_keeper, data_keeper),
             ):
+                places = _places(settings, executor)
+                forecasts = Forecasts(log, states, tables, runs, Locks(database), places, clock.now_us)
                 yield WorkerParts(
-                    Forecasts(log, states, tables, runs, Locks(database), _places(settings, executor), clock.now_us),
+                    forecasts,
+                    ReadingAhead(clouds, forecasts, Locks(database)),
                     Snapshotting(clouds, states, snapshots, settings.snapshot_every),
                     Schedule(clouds, states, tables, runs, clock.now_us),
                     partial(listen, database),
@@ -357,6 +351,7 @@ async def open_worker(
                     TokenKeeper(Tokens(database), clouds, Locks(database)),
                     Rollup(UtilisationRows(database)),
                     job_keeper,
+                    data_keeper,
                     Breaker(clouds, states, PeerStore(database), clock.now),
                     FeedWatch(FeedStore(database)),
                     VenueRefits(VenuePriceStore(database), VenueModels(database), Locks(database)),

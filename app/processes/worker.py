@@ -29,6 +29,7 @@ _TOLD_AGAIN_S = 10.0
 _WORTH_TELLING_S = 3.0
 _DUE_S = 5
 _PENDING_S = 5
+_IMPORTS_S = 1
 _AGAIN_S = (0.1, 0.5, 1.0, 2.0)
 """Pauses before runs are tried again when the database was lost. After the last, the job finds them at its turn."""
 _CHANGED_S = 10
@@ -38,6 +39,7 @@ _RISK_S = 30
 _LOOK_S = 10
 _ROLLUP_S = 1
 _JOBS_S = 1
+_DATA_S = 1
 _BREAKER_S = 5
 _FEEDS_S = 30
 _REFIT_S = 60
@@ -74,12 +76,14 @@ def regular_jobs(parts: WorkerParts) -> RegularJobs:
     jobs.add(_DUE_S, parts.schedule.request_due)
     # A long run of one cloud is no reason to leave those of the others to later: the next call executes them.
     jobs.add(_PENDING_S, parts.forecasts.run_pending, at_once=_MOST_CALLS)
+    jobs.add(_IMPORTS_S, parts.reading_ahead.follow_imports, at_once=_MOST_CALLS)
     jobs.add(_CHANGED_S, parts.schedule.request_changed)
     jobs.add(_SNAPSHOT_S, parts.snapshotting.take_due)
     jobs.add(_OVERDUE_S, parts.warnings.report_overdue)
     jobs.add(_RISK_S, parts.warnings.assess_risks)
     jobs.add(_LOOK_S, parts.looks.extend_wanted)
     jobs.add(_JOBS_S, parts.job_keeper.keep_jobs, at_once=2)
+    jobs.add(_DATA_S, parts.data_keeper.keep_data, at_once=2)
     jobs.add(_BREAKER_S, parts.breaker.judge_peers)
     # A long catch-up is no reason for a warning: the next call finds it busy and returns.
     jobs.add(_ROLLUP_S, parts.rollup.catch_up, at_once=2)

@@ -176,7 +176,8 @@ def _readers(form: type) -> tuple[tuple[str, Reader], ...]:
 
 
 _UNTOLD = {"on_preempted", "attempts", "answer_us", "hold_us", "margin_us"}
-"""Fields of a job that no column holds: what they set is in the events that follow."""
+_UNTOLD |= {"inputs", "outputs", "stage_us", "data_bytes"}
+"""Fields of a job that no column holds: what they set is in the events that follow, and its data decides nothing."""
 _COLUMN_OF = {
     "level": "reason",
     "probability": "risk",

@@ -85,8 +85,8 @@ class ChainJob:
 
     def begin_save(self, keep: int = 2) -> subprocess.Popen[bytes]:
         """Let a checkpoint be taken, and do not wait for it."""
-        words = [*self.lab.cluster.machines.inside(self.node()), str(launcher_of(self.lab.cluster.wanted))]
-        return start_helper([*words, "--save", self.job, "--keep", str(keep)], self.lab.folder / "helpers.log")
+        words = [str(launcher_of(self.lab.cluster.wanted)), "--save", self.job, "--keep", str(keep)]
+        return start_helper(self.lab.cluster.machines.call(self.node(), words), self.lab.folder / "helpers.log")
 
     def links_in(self, manifest: Manifest) -> int:
         """Return how many lines it had written at a checkpoint."""

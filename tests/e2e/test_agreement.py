@@ -207,10 +207,10 @@ def test_the_metrics_of_the_cloud(service: Process, truth: Numbers, audited: dic
     def one(name: str) -> float:
         return next(value for labels, value in told[name] if labels["cloud"] == NAME)
 
-    admitted, lost = by("sla_instances_admitted_total", "class"), by("sla_instances_evicted_total", "class")
+    admitted, lost = by("sla_admitted_instances", "class"), by("sla_instances_evicted_total", "class")
     assert truth == Numbers(
         requested=both(by("instances_requested_total", "market")),
-        admitted=both(by("instances_admitted_total", "market")),
+        admitted=both(by("admitted_instances", "market")),
         evicted=int(one("instances_evicted_total")),
         running=both(by("instances_running", "market")),
         used_cores=both(by("used_cores", "market")),

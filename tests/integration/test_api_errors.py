@@ -825,6 +825,9 @@ def test_peers_and_offers_that_are_refused(service: Service) -> None:
     assert offer("hosting").json()["word"] == "held", "the same offer again has the same answer"
     check(offer("hosting", count=1), errors.OfferConflict)
     check(offer("hosted-then"), errors.ClockExternal)
+    data = {"inputs": [{"key": "data/in", "bytes": 1, "sha256": "0" * 64}]}
+    job = {"id": "data", "flavor": "c1", "lifetime_s": 60, "federate": "allowed"} | data
+    check(client.post(f"{path}/jobs", json=job), errors.DataUnavailable)
     check(client.get(f"{path}/offers/job/2", headers={"X-Auth-Token": token}), errors.OfferNotFound)
     assert service.last_seq("hosting") == before
 

@@ -29,7 +29,7 @@ STORY = [
     "read_reliability", "read_sla", "read_utilisation", "list_events", "stream_events", "list_decisions",
     "drain_node", "open_node", "remove_node",
     "add_peer", "list_peers", "show_peer", "change_peer", "test_peer", "pause_peer", "resume_peer", "read_standing",
-    "promise_peer", "offer_job", "award_job", "show_offer", "withdraw_offer",
+    "promise_peer", "offer_job", "award_job", "show_offer", "show_outputs", "release_outputs", "withdraw_offer",
     "read_peer_reliability", "remove_peer",
     "submit_job", "list_jobs", "show_job", "list_attempts", "cancel_job",
     "read_process_metrics", "read_cloud_metrics", "read_peer_metrics",
@@ -44,7 +44,7 @@ STORY = [
     "create_token", "list_tokens", "show_token", "revoke_token",
 ]  # fmt: skip
 """The documented operations in an order in which each finds what its example names."""
-OF_PEERS = {"promise_peer", "offer_job", "award_job", "show_offer", "withdraw_offer"}
+OF_PEERS = {"promise_peer", "offer_job", "award_job", "show_offer", "show_outputs", "release_outputs", "withdraw_offer"}
 """Operations that the role `peer` alone may use."""
 
 

@@ -357,6 +357,7 @@ LOOKUPS = (
     "kind IN ('instance_evicted') AND seq < 99999 ORDER BY seq DESC LIMIT 10",
     "kind IN ('cloud_created', 'policy_changed') AND seq <= 24000 ORDER BY seq DESC LIMIT 1",
     "kind = 'flavor_added' AND data->>'flavor' = ANY('{c1,c3}')",
+    "kind IN ('instance_started', 'instance_rejected') AND data->>'project' = 'none' AND seq > 0 ORDER BY seq LIMIT 9",
     "seq = ANY('{1,20000}'::bigint[])",
     "kind IN ('eviction_scheduled', 'eviction_confirmed', 'eviction_overdue', 'eviction_risk')"
     " AND instance_id = 'young' ORDER BY seq DESC LIMIT 20",

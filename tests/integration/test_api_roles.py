@@ -34,6 +34,8 @@ LEAST = {
     "promise_peer": "peer",
     "award_job": "peer",
     "show_offer": "peer",
+    "show_outputs": "peer",
+    "release_outputs": "peer",
     "withdraw_offer": "peer",
     "add_peer": "admin",
     "list_peers": "admin",

@@ -187,6 +187,43 @@ def test_costs_are_the_time_in_the_log_at_the_prices_of_the_pools(shop: httpx2.C
     }
 
 
+def test_servers_with_ids_of_their_own_cost_what_the_manager_told_that_it_bought(shop: httpx2.Client) -> None:
+    """Their ids are Nova's. The manager may tell of one after its cost was read, and of one that was refused."""
+    pools = [{"name": "spot", "cloud": "shop", "flavor": "c1", "price_per_hour": 1, "on_demand_price_per_hour": 2}]
+    put(shop, "hired", pools)
+    path = "/v1/clouds/shop/instances"
+    servers = [f"0000000{number}-0000-4000-8000-000000000000" for number in range(4)]
+    begin_us = BEGIN_US + 100_000 * 1_000_000
+
+    def at(seconds: int) -> str:
+        return rfc3339(begin_us + seconds * 1_000_000)
+
+    def row() -> dict[str, Any]:
+        (found,) = shop.get("/v1/clusters/hired/cost").json()["pools"]
+        return {name: found[name] for name in ("instance_count", "used_s", "cost", "on_demand_cost")}
+
+    for server in servers[:3]:
+        body = {"id": server, "market": "spot", "flavor": "c1", "at": at(0), "lifetime_s": 86400}
+        assert shop.post(path, json=body).json()["status"] == "accepted"
+    assert row() == {"instance_count": 0, "used_s": 0, "cost": 0, "on_demand_cost": 0}
+    shop.delete(f"{path}/{servers[0]}", params={"at": at(3600)}).raise_for_status()
+    assert row()["instance_count"] == 0
+    tell(shop, "hired", event(1, "node_bought", node="hired-spot-a", instance=servers[0], why="job 1"))
+    assert row() == {"instance_count": 1, "used_s": 3600, "cost": 1, "on_demand_cost": 2}
+    tell(
+        shop,
+        "hired",
+        event(2, "node_bought", node="hired-spot-b", instance=servers[1], why="job 2"),
+        event(3, "node_bought", node="hired-spot-c", instance=servers[3], why="job 3"),
+        event(4, "node_refused", node="hired-spot-c", pool="spot", cloud="shop", why="no room"),
+    )
+    assert row() == {"instance_count": 2, "used_s": 7200, "cost": 2, "on_demand_cost": 4}
+    for server in servers[1:3]:
+        shop.delete(f"{path}/{server}", params={"at": at(7200)}).raise_for_status()
+    assert row() == {"instance_count": 2, "used_s": 10800, "cost": 3, "on_demand_cost": 6}
+    assert shop.get("/v1/clusters/hired/nodes").json()["nodes"] != []
+
+
 def test_clusters_come_in_pages_and_go(service: Service, shop: httpx2.Client) -> None:
     for name in ("page1", "page2", "page3"):
         put(shop, name)

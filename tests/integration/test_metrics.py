@@ -118,10 +118,11 @@ def test_a_clouds_metrics_are_its_state(scrapes, client: httpx2.Client) -> None:
     def told(name: str, **labels: str) -> float:
         return value(clouds, f"tenure_cloud_{name}", cloud="watched", **labels)
 
+    names = {"requested": "instances_requested_total", "admitted": "admitted_instances"}
     counts = {
-        f"{market}_{what}": told(f"instances_{what}_total", market=market)
+        f"{market}_{what}": told(name, market=market)
         for market in ("on_demand", "spot")
-        for what in ("requested", "admitted")
+        for what, name in names.items()
     }
     counts["spot_evicted"] = told("instances_evicted_total")
     counts["running"] = sum(told("instances_running", market=market) for market in ("on_demand", "spot"))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import httpx2
 import pytest
-from api_service import Service
+from api_service import Service, running_service
 
 PATH = "/v1/clouds/shared"
+NOVAS = "/v1/clouds/novas"
 OURS, THEIRS = "ours", "theirs"
 
 
@@ -16,6 +18,12 @@ def post(client: httpx2.Client, path: str, body: dict[str, Any], status: int = 2
     answer = client.post(path, json=body)
     assert answer.status_code == status, answer.text
     return answer.json()
+
+
+@pytest.fixture(scope="module")
+def service(database_url: str) -> Iterator[Service]:
+    with running_service(database_url, nova_clouds=frozenset({"novas"})) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +98,26 @@ def test_a_member_starts_and_ends_what_is_of_the_project(ours: dict[str, httpx2.
     assert code(member.delete(f"{PATH}/instances/t3")) == GONE
     assert code(member.post(f"{PATH}/instances/t3/extend", json={"lifetime_s": 7200})) == GONE
     assert member.delete(f"{PATH}/instances/o4").status_code == 204
+
+
+def test_where_instances_are_servers_of_nova_projects_start_and_stop_there(
+    service: Service, ours: dict[str, httpx2.Client]
+) -> None:
+    post(service.client, "/v1/clouds", {"name": "novas", "policy": {"guarantee": "none"}})
+    post(service.client, f"{NOVAS}/nodes", {"name": "n", "cores": 4})
+    post(service.client, f"{NOVAS}/flavors", {"name": "c1", "cores": 1})
+    spot = {"id": "o5", "market": "spot", "flavor": "c1", "lifetime_s": 60, "project": OURS}
+    post(service.client, f"{NOVAS}/instances", spot)
+    member, seq = ours["project_member"], service.last_seq("novas")
+    for answer in (
+        member.post(f"{NOVAS}/instances", json=spot | {"id": "o6"}),
+        member.post(f"{NOVAS}/instances", json={"id": "o7", "market": "on_demand", "flavor": "c1"}),
+        member.delete(f"{NOVAS}/instances/o5"),
+    ):
+        assert code(answer) == REFUSED
+        assert "servers of Nova" in answer.json()["errors"][0]["detail"]
+    assert service.last_seq("novas") == seq
+    assert member.post(f"{NOVAS}/instances/o5/extend", json={"lifetime_s": 90}).json()["status"] == "accepted"
 
 
 def test_what_tells_of_all_is_refused(client: httpx2.Client, ours: dict[str, httpx2.Client]) -> None:

@@ -90,7 +90,7 @@ def test_an_event_of_a_newer_version_is_refused(kind: str, version: int) -> None
 
 async def test_what_is_appended_is_read_back_equal(log: EventLog, cloud_id: int) -> None:
     await log.append(cloud_id, numbered(EVENTS[1:], 2))
-    assert await log.tail(cloud_id, 0, 100) == numbered(EVENTS)
+    assert await log.tail(cloud_id, 0, 1000) == numbered(EVENTS)
     assert await log.tail(cloud_id, 3, 2) == numbered(EVENTS)[3:5]
     assert await log.last_seq(cloud_id) == len(EVENTS)
     assert await log.last_seq(cloud_id + 1000) == 0

@@ -32,6 +32,8 @@ def main() -> None:
     parser.add_argument("--computes", type=int, default=2)
     parser.add_argument("--servers", type=int, default=200, help="How many are measured, a half without the filter.")
     asked = parser.parse_args()
+    if asked.command == "up" and (asked.folder / "ports").exists():
+        parser.error(f"a cloud is in {asked.folder} already: take it down first, or name another --folder")
     lab = NovaLab(asked.folder)
     if asked.command == "up":
         up(lab, asked.computes)

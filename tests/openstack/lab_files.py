@@ -216,9 +216,18 @@ def write_files(folder: Path, programs: Path, ports: dict[str, int], *, with_fil
     written = {name: text.format(**named) for name, text in texts.items()}
     written |= {"nova/providers/tenure.yaml": provider_text(), "serve.py": _SERVE, "neutron.py": _NEUTRON}
     written["nova/api-paste.ini"] = (programs / "../etc/nova/api-paste.ini").read_text()
-    written["rabbit/rabbitmq.conf"] = _RABBIT.format(**named)
-    written["rabbit/definitions.json"] = json.dumps(_definitions())
-    for name, text in written.items():
+    _write(folder, written)
+    write_broker(folder)
+
+
+def write_broker(folder: Path) -> None:
+    """Write the files of a message broker into `folder`/etc."""
+    texts = {"rabbitmq.conf": _RABBIT.format(folder=folder), "definitions.json": json.dumps(_definitions())}
+    _write(folder, {f"rabbit/{name}": text for name, text in texts.items()})
+
+
+def _write(folder: Path, texts: dict[str, str]) -> None:
+    for name, text in texts.items():
         path = folder / "etc" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -82,7 +82,11 @@ class LabProcesses:
 
     def processor_s(self) -> float:
         """Return the processor time that all of them have taken so far."""
-        return sum(_processor_s(one) for name in self._known for one in self._family(name))
+        return sum(self.processor_s_of().values())
+
+    def processor_s_of(self) -> dict[str, float]:
+        """Return the processor time that each has taken so far, with the processes that it started."""
+        return {name: sum(_processor_s(one) for one in self._family(name)) for name in self._known}
 
     def _family(self, name: str) -> Iterator[psutil.Process]:
         found = self._found(name)

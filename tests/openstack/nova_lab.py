@@ -273,6 +273,7 @@ class NovaLab:
             "TENURE_KEYSTONE_PASSWORD": SECRET,
             "TENURE_KEYSTONE_PROJECTS": projects["demo"],
             "TENURE_KEYSTONE_ADMIN_PROJECTS": projects["admin"],
+            "TENURE_NOVA_CLOUDS": CLOUD,
         }
         return os.environ | own | self._own
 

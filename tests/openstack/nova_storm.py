@@ -1,4 +1,4 @@
-"""A storm of creations and deletions on a lab's cloud, while parts are killed at random moments.
+"""A storm of creations and deletions on a cloud full of spot servers, while parts are killed at random moments.
 
 `python tests/openstack/nova_storm.py --operations 500 --kills 100` brings a cloud up, storms, and tells what was found.
 """
@@ -14,25 +14,36 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from lab_processes import until  # noqa: E402 - found by the line above
+from keystoneauth1.exceptions import ClientException  # noqa: E402 - as above
+from lab_processes import listens, until  # noqa: E402 - found by the line above
+from nova_burst import Burst  # noqa: E402 - as above
 from nova_daemon import NovaDaemon, audit, in_nova  # noqa: E402
 from nova_lab import CLOUD, NovaLab  # noqa: E402
+from nova_ledger import Departure, ledger_of, rows, wait_until_gone  # noqa: E402
 from openstack.exceptions import SDKException  # noqa: E402
 
-KILLED = ("daemon", "scheduler", "tenure_1", "tenure_2", "worker")
+KILLED = ("daemon", "scheduler", "tenure_1", "tenure_2", "worker", "nova_api")
+NEEDED = ("daemon", "tenure_1", "nova_api")
+"""An eviction ends when these three work: the daemon asks one Tenure, and one Nova."""
 AGREE_S = 120.0
+LATE_S = 15.0
 STUCK_S = 60.0
 
 
 @dataclass
 class Found:
-    """The outcome of a storm. `stuck` were being built when the scheduler was killed, and Nova forgot them."""
+    """The outcome of a storm. `stuck` were being built when the scheduler was killed, and Nova forgot them.
+
+    `late_s` is the longest time that an evicted server ran on after its deadline, or after the last restart before its
+    end of a part that it needed to end; `past_deadline_s` is without regard to restarts.
+    """
 
     asked: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
@@ -40,6 +51,9 @@ class Found:
     stuck: int = 0
     agreed_after_s: float = 0.0
     evicted: int = 0
+    late_s: float = 0.0
+    past_deadline_s: float = 0.0
+    latest: str = ""
     audit: str = ""
 
 
@@ -49,27 +63,56 @@ class Storm:
     def __init__(self, lab: NovaLab, daemon: NovaDaemon, seed: int) -> None:
         self._lab, self._daemon, self._random = lab, daemon, random.Random(seed)
         self._found, self._alive, self._over = Found(), [], Event()
+        self._restarts: list[datetime] = []
 
-    def run(self, operations: int, kills: int, folder: Path) -> Found:
+    def run(self, operations: int, kills: int, folder: Path, grace_s: float = 5.0) -> Found:
         """Storm until both counts are reached, and wait until both sides agree; else raise AssertionError."""
+        self._lab.tenure.change_policy(CLOUD, {"grace_s": grace_s})
+        try:
+            return self._run(operations, kills, folder)
+        finally:
+            self._lab.tenure.change_policy(CLOUD, {"grace_s": 0})
+
+    def _run(self, operations: int, kills: int, folder: Path) -> Found:
+        seq = self._lab.tenure.cloud(CLOUD).seq
         killer = Thread(target=self._kill, args=(kills,))
         killer.start()
         while sum(self._found.asked.values()) < operations or killer.is_alive():
             self._operate()
             time.sleep(self._random.uniform(0, 0.6))
         killer.join()
+        self._lab.wait_for_web("nova_api")
         began_s = time.monotonic()
         until(lambda: not self._unsettled(), STUCK_S + AGREE_S, lambda: str(self._unsettled()), 1.0)
         self._found.stuck = self._clear_stuck()
         self._daemon.agrees(AGREE_S)
         self._found.agreed_after_s = time.monotonic() - began_s
-        evicted = [one.id for one in self._lab.tenure.instances(CLOUD, status="evicted")]
-        assert len(evicted) == len({*evicted})
-        assert not {*evicted} & in_nova(self._lab).keys(), "evicted servers run on"
-        self._found.evicted = len(evicted)
+        self._judge(seq)
         self._found.audit = audit(self._lab, folder).splitlines()[0]
         assert "no rule is broken" in self._found.audit
         return self._found
+
+    def _judge(self, seq: int) -> None:
+        """Look at the evictions since an event: each once, the right ones, and in time."""
+        ledger = ledger_of(self._lab)
+        evicted = [one for one in ledger.departures if one.seq > seq]
+        assert ledger.faults == []
+        servers = [one.server for one in evicted]
+        assert len(servers) == len({*servers}), "evicted twice"
+        assert not {*servers} & in_nova(self._lab).keys(), "evicted servers run on"
+        gone = wait_until_gone(self._lab, servers, AGREE_S)
+        ends = {name: one.gone_at for name, one in gone.items() if one.gone_at is not None}
+        assert ends.keys() == {*servers} & rows(self._lab, servers).keys(), "evicted servers are still there"
+        late_s = [(one, *self._late_s(one, ends[one.server])) for one in evicted if one.server in ends]
+        self._found.evicted = len(evicted)
+        self._found.late_s = max((late for _, late, _ in late_s), default=0.0)
+        self._found.past_deadline_s = max((late for _, _, late in late_s), default=0.0)
+        self._found.latest = str(max(late_s, key=lambda one: one[1])[0]) if late_s else ""
+
+    def _late_s(self, one: Departure, gone_at: datetime) -> tuple[float, float]:
+        """Return by how long a server's end was late, counted from the last restart before it and from its deadline."""
+        begins = [one.deadline, *(at for at in self._restarts if at < gone_at)]
+        return (gone_at - max(begins)).total_seconds(), (gone_at - one.deadline).total_seconds()
 
     def _operate(self) -> None:
         chance = self._random.random()
@@ -88,8 +131,9 @@ class Storm:
         self._found.asked[what] += 1
         try:
             do()
-        except SDKException as error:
+        except (SDKException, ClientException) as error:
             self._found.failed[f"{what} {type(error).__name__}"] += 1
+            until(lambda: listens(self._lab.ports["nova_api"]), AGREE_S, lambda: "Nova's API is away")
 
     def _kill(self, kills: int) -> None:
         for _ in range(kills):
@@ -102,8 +146,12 @@ class Storm:
                 self._daemon.start()
             elif name == "scheduler":
                 self._lab.start_control(name)
+            elif name == "nova_api":
+                self._lab.start_web(name)
             else:
                 self._lab.start_tenure(name)
+            if name in NEEDED:
+                self._restarts.append(datetime.now(UTC))
 
     def _unsettled(self) -> list[str]:
         """Return the servers that Nova still builds or deletes, but for those that it has forgotten for long."""
@@ -128,6 +176,7 @@ def main() -> None:
     parser.add_argument("--operations", type=int, default=500)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--computes", type=int, default=4)
+    parser.add_argument("--grace", type=float, default=5.0, help="the grace period in seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path("/var/tmp/tenure-openstack-storm"))
     parser.add_argument("--stays", action="store_true", help="use the cloud that runs in the folder, and leave it")
@@ -139,9 +188,12 @@ def main() -> None:
             lab.up(asked.computes)
         daemon.start()
         daemon.wait_until_it_works()
+        daemon.agrees(AGREE_S)
+        Burst(lab, daemon).fill(["spot.small"])
         with tempfile.TemporaryDirectory() as folder:
-            found = Storm(lab, daemon, asked.seed).run(asked.operations, asked.kills, Path(folder))
+            found = Storm(lab, daemon, asked.seed).run(asked.operations, asked.kills, Path(folder), asked.grace)
         sys.stdout.write(json.dumps(vars(found)) + "\n")
+        assert found.late_s <= LATE_S, f"an evicted server ran on for {found.late_s:.1f} s"
     finally:
         daemon.kill()
         if not asked.stays:

@@ -9,16 +9,20 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from statistics import median
+from threading import Thread
 from typing import Any
 
 import pytest
 from api_service import TOKEN, Service, running_service
 
 pytestmark = pytest.mark.real_parts
-PROGRAMS = Path(os.environ.get("TENURE_OPENSTACK", "/opt/tenure-openstack")) / "bin"
+INSTALLED = Path(os.environ.get("TENURE_OPENSTACK", "/opt/tenure-openstack"))
+RELEASES = {"34": INSTALLED, "33": INSTALLED / "nova-33", "31": INSTALLED / "nova-31"}
+"""The environments of Nova's releases: that of the lab, and those that are there for the filter alone."""
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 SMALL = (2, 1024, 1)
@@ -30,10 +34,10 @@ _names = count(1)
 class Asked:
     """A process of Nova's Python that holds the filter."""
 
-    def __init__(self, url: str, cloud: str, **options: object) -> None:
+    def __init__(self, nova: Path, url: str, cloud: str, **options: object) -> None:
         own = {"PYTHONPATH": str(ROOT / "clients/tenure-nova-filter"), "PYTHONWARNINGS": "ignore"}
         self._process = subprocess.Popen(
-            [PROGRAMS / "python", HERE / "asking_filter.py"],
+            [nova, HERE / "asking_filter.py"],
             env=os.environ | own | {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -84,16 +88,28 @@ def server() -> str:
     return str(uuid.uuid4())
 
 
+@pytest.fixture(scope="module", params=RELEASES)
+def nova(request: pytest.FixtureRequest) -> Path:
+    """The Python of an environment with this release of Nova."""
+    programs = RELEASES[request.param] / "bin"
+    if not (programs / "nova-scheduler").exists():
+        pytest.skip(f"no Nova in {programs}: tools/openstack-install")
+    return programs / "python"
+
+
 @pytest.fixture(scope="module")
 def service(database_url: str) -> Iterator[Service]:
-    if not (PROGRAMS / "nova-scheduler").exists():
-        pytest.skip(f"no Nova in {PROGRAMS}: tools/openstack-install")
     with running_service(database_url) as service:
         yield service
 
 
+def test_each_environment_has_the_release_that_it_is_named_for(request: pytest.FixtureRequest, nova: Path) -> None:
+    told = subprocess.check_output([nova, "-c", "import importlib.metadata as m; print(m.version('nova'))"], text=True)
+    assert told.split(".")[0] in request.node.name
+
+
 @contextmanager
-def asking(service: Service, policy: dict[str, Any], **options: object) -> Iterator[tuple[Asked, str]]:
+def asking(nova: Path, service: Service, policy: dict[str, Any], **options: object) -> Iterator[tuple[Asked, str]]:
     """A new cloud with two nodes of four cores, and a filter that asks for it."""
     name = f"cloud-{next(_names)}"
     service.client.post("/v1/clouds", json={"name": name, "policy": policy}).raise_for_status()
@@ -103,7 +119,7 @@ def asking(service: Service, policy: dict[str, Any], **options: object) -> Itera
         service.client.post(f"{path}/nodes", json=body).raise_for_status()
     flavor = {"name": "small", "cores": 2, "memory_mib": 1024, "disk_gib": 1}
     service.client.post(f"{path}/flavors", json=flavor).raise_for_status()
-    asked = Asked(service.url, name, **options)
+    asked = Asked(nova, service.url, name, **options)
     try:
         yield asked, path
     finally:
@@ -111,8 +127,8 @@ def asking(service: Service, policy: dict[str, Any], **options: object) -> Itera
 
 
 @pytest.fixture(scope="module")
-def shared(service: Service) -> Iterator[tuple[Asked, str]]:
-    with asking(service, {"guarantee": "none"}) as found:
+def shared(nova: Path, service: Service) -> Iterator[tuple[Asked, str]]:
+    with asking(nova, service, {"guarantee": "none"}) as found:
         yield found
 
 
@@ -178,9 +194,9 @@ def test_a_spot_server_of_a_group_comes_alone(generous: tuple[Asked, str]) -> No
     assert "one at a time" in asked.place(server(), server(), spot=True, hints=hints, group=True)["refused"]
 
 
-def test_a_thousand_candidates_take_a_tenth_of_a_second(service: Service) -> None:
+def test_a_thousand_candidates_take_a_tenth_of_a_second(nova: Path, service: Service) -> None:
     """Line 14, the filter's part; what Nova itself does with as many hosts is not counted."""
-    with asking(service, {"guarantee": "none"}) as (asked, path):
+    with asking(nova, service, {"guarantee": "none"}) as (asked, path):
         hosts = [host(f"node-{number}") for number in range(1000)]
         for one in hosts:
             body = {"name": one["nodename"], "cores": 4, "memory_mib": 8192, "disk_gib": 100}
@@ -207,6 +223,80 @@ def test_a_server_that_comes_back_is_a_new_start(service: Service, generous: tup
         assert asked.place(one, spot=True, hints={"tenure:lifetime": "600"})["refused"] is None
         assert instance(service, path, life)["status"] == "running"
         service.client.delete(f"{path}/instances/{life}").raise_for_status()
+
+
+def test_what_is_evicted_moves_nowhere_and_stays_spot(service: Service, generous: tuple[Asked, str]) -> None:
+    """A resize or a migration would else be a new start, with a promise of its own, and undo the eviction."""
+    asked, path = generous
+    one, hints = server(), {"tenure:lifetime": "600"}
+    assert asked.place(one, spot=True, hosts=[host("a")], hints=hints)["chosen"] == [["a"]]
+    for _ in range(2):
+        asked.place(server(), hosts=[host("a")])
+    assert instance(service, path, one)["status"] == "evicted"
+    seq = service.client.get(path).json()["seq"]
+    for spot in (True, False):
+        answer = asked.place(one, spot=spot, hosts=[host("b")], hints=hints if spot else {}, on_a_host=True)
+        assert "has been evicted" in answer["refused"]
+    assert service.client.get(path).json()["seq"] == seq
+    assert asked.place(one, spot=True, hosts=[host("b")], hints=hints)["chosen"] == [["b"]], "it is unshelved"
+    assert instance(service, path, f"{one}.2")["status"] == "running"
+
+
+STRANGE = (
+    b"{}",
+    b'{"status": "running"}',
+    b'{"status": "ok"}',
+    b"[1]",
+    b"[" * 200_000,
+    b"<html>",
+    b'{"errors": "nope"}',
+    b'{"errors": [1]}',
+)
+
+
+def test_an_answer_that_is_not_tenures_refuses_spot_alone(nova: Path) -> None:
+    told: list[Any] = [b"", 200]
+    with answering(told) as url:
+        asked = Asked(nova, url, "north")
+        try:
+            for told[0] in STRANGE:
+                for told[1] in (200, 404):
+                    asked.forget()
+                    assert asked.place(server())["chosen"] == [["a", "b"]], told
+                    asked.forget()
+                    refused = asked.place(server(), spot=True, hints={"tenure:lifetime": "600"})["refused"]
+                    assert refused is not None, told
+        finally:
+            asked.end()
+
+
+@contextmanager
+def answering(told: list[Any]) -> Iterator[str]:
+    """A service that answers everything with this content and status."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            content, status = told
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_POST = do_GET  # noqa: N815 - the library's own name
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server_:
+        thread = Thread(target=server_.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server_.server_port}"
+        finally:
+            server_.shutdown()
+            thread.join()
 
 
 def test_moves_of_on_demand_prefer_room(service: Service, generous: tuple[Asked, str]) -> None:
@@ -269,11 +359,11 @@ def test_a_spot_flavor_that_tenure_does_not_know_is_refused(generous: tuple[Aske
     )
 
 
-def test_each_refusal_says_why_and_what_would_be_accepted(service: Service) -> None:
+def test_each_refusal_says_why_and_what_would_be_accepted(nova: Path, service: Service) -> None:
     """Line 3 of the specification's section 7, with the decisions of a real service."""
     hints = {"tenure:lifetime": "86400"}
     told = {}
-    with asking(service, {"guarantee": "per_instance", "forecast": "replay", "warm_up_s": 0}) as (asked, path):
+    with asking(nova, service, {"guarantee": "per_instance", "forecast": "replay", "warm_up_s": 0}) as (asked, path):
         told["no_history"] = asked.place(server(), spot=True, hints=hints)["refused"]
         for _ in range(3):
             asked.place(server())
@@ -298,9 +388,9 @@ def test_each_refusal_says_why_and_what_would_be_accepted(service: Service) -> N
     assert max(len(sentence.encode()) for sentence in told.values()) <= LONGEST
 
 
-def test_without_tenure_spot_is_refused_and_on_demand_goes_on(service: Service) -> None:
+def test_without_tenure_spot_is_refused_and_on_demand_goes_on(nova: Path, service: Service) -> None:
     """Line 10, the filter's part. Nothing is asked again for a while, so nobody waits for what is not there."""
-    asked = Asked("http://127.0.0.1:9", "nowhere")
+    asked = Asked(nova, "http://127.0.0.1:9", "nowhere")
     hints = {"tenure:lifetime": "600"}
     try:
         refused = asked.place(server(), spot=True, hints=hints)["refused"]
@@ -315,8 +405,30 @@ def test_without_tenure_spot_is_refused_and_on_demand_goes_on(service: Service) 
         asked.end()
 
 
-def test_a_scheduler_that_is_not_let_in_admits_no_spot(service: Service) -> None:
-    asked = Asked(service.url, "cloud-1", token="tnr_wrong-token")
+def test_a_tenure_that_is_asked_too_often_is_waited_for(nova: Path, database_url: str) -> None:
+    """Each server costs a dozen requests; the limit's seconds are waited for, and nothing counts as away."""
+    name, hints = f"busy-{next(_names)}", {"tenure:lifetime": "600"}
+    with running_service(database_url, token_requests_per_s=25) as service:
+        for path, body in (
+            ("", {"name": name, "policy": {"guarantee": "none"}}),
+            (f"/{name}/nodes", {"name": "a", "cores": 20, "memory_mib": 65536, "disk_gib": 100}),
+            (f"/{name}/flavors", {"name": "small", "cores": 2, "memory_mib": 1024, "disk_gib": 1}),
+        ):
+            service.client.post(f"/v1/clouds{path}", json=body).raise_for_status()
+            time.sleep(1)
+        asked = Asked(nova, service.url, name)
+        try:
+            answers = [asked.place(server(), spot=True, hosts=[host("a")], hints=hints) for _ in range(8)]
+            flooded = [service.client.get(f"/v1/clouds/{name}/nodes").status_code for _ in range(40)]
+            answers.append(asked.place(server(), hosts=[host("a")]))
+        finally:
+            asked.end()
+    assert 429 in flooded
+    assert answers == [{"chosen": [["a"]], "refused": None}] * 9
+
+
+def test_a_scheduler_that_is_not_let_in_admits_no_spot(nova: Path, service: Service) -> None:
+    asked = Asked(nova, service.url, "cloud-1", token="tnr_wrong-token")
     try:
         hints = {"tenure:lifetime": "600"}
         assert "does not let this cloud's scheduler in" in asked.place(server(), spot=True, hints=hints)["refused"]
@@ -325,11 +437,11 @@ def test_a_scheduler_that_is_not_let_in_admits_no_spot(service: Service) -> None
         asked.end()
 
 
-def test_extra_specs_are_checked_by_novas_api(generous: tuple[Asked, str]) -> None:
+def test_extra_specs_are_checked_by_novas_api(nova: Path) -> None:
     """They need the entry point of the distribution, which only an installed one has; see the cloud's test."""
     names = ("market", "flavor", "lifetime", "probability")
     done = subprocess.run(
-        [PROGRAMS / "python", "-c", "import tenure_nova_filter.validators as v; print([o.name for o in v.register()])"],
+        [nova, "-c", "import tenure_nova_filter.validators as v; print([o.name for o in v.register()])"],
         env=os.environ | {"PYTHONPATH": str(ROOT / "clients/tenure-nova-filter"), "PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,

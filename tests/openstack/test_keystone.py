@@ -142,6 +142,21 @@ def test_a_revoked_token_opens_nothing_after_the_time_it_is_kept(
     assert status(service, token) == 401
 
 
+def test_who_shares_an_address_with_a_guesser_is_let_in_with_a_token_that_is_new(
+    database_url: str, lab: KeystoneLab, projects: dict[str, str], tokens: dict[str, str]
+) -> None:
+    """Behind a proxy everybody has one address, and the openstack command gets a new token for each call."""
+    own = {"keystone_url": lab.url, "keystone_user": "tenure", "keystone_password": SECRET}
+    with running_service(
+        database_url, **own, keystone_projects=projects["demo"], address_requests_per_min=5
+    ) as another:
+        guesses = [status(another, f"gAAAAA{number:0180}") for number in range(7)]
+        assert guesses == [401] * 5 + [429] * 2
+        assert status(another, "tnr_guess") == 429
+        assert status(another, tokens["member"]) == 200
+        assert status(another, f"gAAAAA{8:0180}") == 429
+
+
 def test_keystone_is_asked_once_for_many_requests(service: Service, lab: KeystoneLab, tokens: dict[str, str]) -> None:
     before, begun_s = lab.asked(), time.monotonic()
     with httpx2.Client(base_url=service.url, headers={"X-Auth-Token": tokens["reader"]}) as client:

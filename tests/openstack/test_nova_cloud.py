@@ -261,6 +261,17 @@ def test_a_cloud_that_is_set_up_is_found_in_order(cloud: NovaLab, tmp_path: Path
         ("credentials", r"(^username = tenure\npassword = ).*$", r"\1wrong"),
         ("credentials", r"^cloud = lab$", "cloud = elsewhere"),
     ],
+    ids=[
+        "the filter is missing",
+        "the filter is not available",
+        "the filter is not the last",
+        "the file of providers is missing",
+        "the topic is missing",
+        "notifications have no versions",
+        "the allocation ratio is unset",
+        "the credentials are wrong",
+        "the cloud is another",
+    ],
 )
 def test_each_misconfiguration_of_nova_is_found(cloud: NovaLab, tmp_path: Path, check: str, old: str, new: str) -> None:
     assert checked(cloud, conf_with(cloud, tmp_path, (old, new))) == [check]

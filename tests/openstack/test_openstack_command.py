@@ -12,9 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+from command_schemas import SCHEMAS, checked, key_of
 from lab_processes import until
-from nova_lab import PROGRAMS, NovaLab
+from nova_lab import CLOUD, PROGRAMS, TOKEN, NovaLab
+from quoted_cloud import NAME, PATH, make_quoted
 
 PLUGIN = Path(__file__).parents[2] / "clients/python-tenureclient"
 WITHIN_S = 120
@@ -25,7 +28,7 @@ pytestmark = [pytest.mark.real_parts, pytest.mark.timeout(1200)]
 def lab() -> Iterator[NovaLab]:
     with tempfile.TemporaryDirectory(prefix="tenure-lab-", dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
-        lab = NovaLab(Path(folder) / "lab")
+        lab = NovaLab(Path(folder) / "lab", tenure={"TENURE_WEBHOOK_ALLOW_PRIVATE": "true"})
         try:
             lab.up(2)
             source = lab.folder / "plugin-source"
@@ -38,11 +41,18 @@ def lab() -> Iterator[NovaLab]:
             lab.down()
 
 
-def openstack(lab: NovaLab, *words: str) -> subprocess.CompletedProcess[str]:
-    own = {"PYTHONPATH": str(lab.folder / "plugin"), "PYTHONWARNINGS": "ignore"}
+def openstack(lab: NovaLab, *words: str, cloud: str = CLOUD) -> subprocess.CompletedProcess[str]:
+    own = {"PYTHONPATH": str(lab.folder / "plugin"), "PYTHONWARNINGS": "ignore", "TENURE_CLOUD": cloud}
     login = {name: value for name, value in lab.variables().items() if name.startswith("OS_")}
     command = [str(PROGRAMS / "openstack"), "tenure", *words]
     return subprocess.run(command, env=os.environ | own | login, capture_output=True, text=True, check=False)
+
+
+def told(lab: NovaLab, *words: str, cloud: str = CLOUD) -> Any:
+    """Return what a command prints with `-f json`, which has to be in its schema."""
+    done = openstack(lab, *words, "-f", "json", cloud=cloud)
+    assert done.returncode == 0, (words, done.stderr)
+    return checked(words, done.stdout)
 
 
 def tenure(*words: str, **variables: str) -> dict[str, Any]:
@@ -73,6 +83,79 @@ def test_a_server_is_created_with_a_promise_or_refused_and_deleted(lab: NovaLab)
     assert "was refused, it is deleted again" in refused.stderr
     assert "lifetime" in refused.stderr
     until(lambda: not list(lab.cloud.compute.servers(name="job-2")), WITHIN_S, lambda: "job-2 is still there")
+
+
+class Asking:
+    """Asks commands, and keeps which of the schemas were used."""
+
+    def __init__(self, lab: NovaLab) -> None:
+        self.lab, self.used = lab, set[str]()
+
+    def __call__(self, *words: str, cloud: str = CLOUD) -> Any:
+        self.used.add(key_of(words))
+        return told(self.lab, *words, cloud=cloud)
+
+    def quietly(self, *words: str) -> None:
+        """Ask a command that prints nothing."""
+        done = openstack(self.lab, *words)
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_every_command_against_the_cloud(lab: NovaLab) -> None:
+    """They are asked as the admin of the cloud, with a token and the catalogue of Keystone."""
+    ask = Asking(lab)
+    assert ask("policy", "set", "grace_s=600")["grace_s"] == 600
+    common = ("--flavor", "spot.small", "--image", "tiny", "--network", "none", "--lifetime", "2h")
+    made = ask("server", "create", *common, "every-1")
+    assert {row["name"] for row in ask("cloud", "list")} == {CLOUD}
+    assert ask("policy", "show")["grace_s"] == 600
+    assert ask("server", "show", "every-1") == made
+    assert made["id"] in [row["id"] for row in ask("server", "list")]
+    assert made["node"] in ask("server", "explain", "every-1")["explanation"]
+    assert {row["name"] for row in ask("node", "list")} == {"compute-1", "compute-2"}
+    assert ask("node", "drain", "compute-2")["status"] == "drained"
+    assert ask("node", "open", "compute-2")["status"] == "open"
+    status = ask("status")
+    assert (status["name"], status["nodes"], status["cores"]) == (CLOUD, 2, 20)
+    assert ask("decision", "list")[0]["id"] == made["id"]
+    kinds = {row["kind"] for row in ask("event", "list")}
+    assert {"cloud_created", "instance_started", "node_drained", "node_opened", "policy_changed"} <= kinds
+    for words in (("sla", "show"), ("reliability",)):
+        assert isinstance(ask(*words), list)
+    evict(ask, made["id"])
+    hook(ask)
+    quote(ask)
+    lab.cloud.compute.delete_server(made["id"])
+    assert ask.used == SCHEMAS.keys()
+
+
+def evict(ask: Asking, server: str) -> None:
+    assert ask("drill")["id"] == server
+    assert ask("drill", "--yes")["id"] == server
+    (leaving,) = ask("eviction", "list")
+    assert leaving["id"] == server
+    ask.quietly("eviction", "confirm", server)
+    assert ask("eviction", "list") == []
+
+
+def quote(ask: Asking) -> None:
+    """Ask for quotes of another cloud: that of the servers has had no day to learn from."""
+    refused = openstack(ask.lab, "quote")
+    assert (refused.returncode, "preemptible.table.not_found" in refused.stderr) == (1, True)
+    with httpx2.Client(base_url=ask.lab.url("tenure_1"), headers={"X-Auth-Token": TOKEN}, timeout=60) as client:
+        make_quoted(client)
+        until(lambda: client.get(f"{PATH}/quotes").is_success, WITHIN_S, lambda: client.get(f"{PATH}/quotes").text)
+    (row,) = ask("quote", "--lifetime", "30m", cloud=NAME)
+    assert (row["flavor"], row["asked_lifetime_s"]) == ("small", 1800)
+    assert row["lifetime_s"] > 0
+
+
+def hook(ask: Asking) -> None:
+    made = ask("webhook", "create", "http://127.0.0.1:9/x", "--kind", "instance_evicted")
+    assert [row["id"] for row in ask("webhook", "list")] == [made["id"]]
+    assert ask("webhook", "test", made["id"])["taken"] is False
+    ask.quietly("webhook", "delete", made["id"])
+    assert ask("webhook", "list") == []
 
 
 def test_the_past_of_a_real_nova(lab: NovaLab) -> None:

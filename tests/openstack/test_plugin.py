@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 from api_service import TOKEN, Service, running_service
+from command_schemas import SCHEMAS, checked
+from jsonschema import ValidationError
 from keystone_lab import SECRET, Admin, KeystoneLab
+from quoted_cloud import make_quoted
 
 PROGRAMS = Path(os.environ.get("TENURE_OPENSTACK", "/opt/tenure-openstack")) / "bin"
 PLUGIN = Path(__file__).parents[2] / "clients/python-tenureclient"
@@ -37,7 +40,7 @@ class Command(NamedTuple):
     def told(self, *words: str, cloud: str = "north") -> Any:
         done = self.run("tenure", *words, "-f", "json", cloud=cloud)
         assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        return checked(words, done.stdout)
 
     def refused(self, *words: str, cloud: str = "north") -> str:
         done = self.run("tenure", *words, cloud=cloud)
@@ -83,21 +86,8 @@ def fill(service: Service) -> None:
         client.post("/v1/clouds/north/instances", json={"id": name, **spot}).raise_for_status()
         if name == SERVER:
             client.delete(f"/v1/clouds/north/instances/{name}").raise_for_status()
-    quoted = {"clock": "external", "warm_up_s": 3600, "eviction_probability": 0.05}
-    client.post("/v1/clouds", json={"name": "quoted", "policy": quoted, "at": _at(0)}).raise_for_status()
-    client.post("/v1/clouds/quoted/nodes", json={"name": "n", "cores": 4, "at": _at(0)}).raise_for_status()
-    client.post("/v1/clouds/quoted/flavors", json={"name": "small", "cores": 1, "at": _at(0)}).raise_for_status()
-    for hour in range(1, 48):
-        body = {"id": f"od-{hour}", "market": "on_demand", "flavor": "small", "at": _at(hour)}
-        client.post("/v1/clouds/quoted/instances", json=body).raise_for_status()
-        client.delete(f"/v1/clouds/quoted/instances/od-{hour}", params={"at": _at(hour + 0.5)}).raise_for_status()
-    client.post("/v1/clouds/quoted/tables").raise_for_status()
+    make_quoted(client)
     service.compute_tables()
-
-
-def _at(hours: float) -> str:
-    day, rest = divmod(int(hours * 60), 24 * 60)
-    return f"1970-01-{day + 1:02}T{rest // 60:02}:{rest % 60:02}:00Z"
 
 
 LISTS = {
@@ -110,6 +100,22 @@ LISTS = {
     "decision list": {"seq", "at", "outcome", "id", "market", "flavor", "node", "reason", "sentence"},
     "event list": {"seq", "at", "kind", "id", "node", "flavor"},
 }  # fmt: skip
+
+
+def test_the_schemas_find_a_wrong_type_and_a_missing_column(openstack: Command) -> None:
+    """They describe each command that prints something, and nothing passes them by chance."""
+    for name, schema in SCHEMAS.items():
+        row = schema.get("items", schema)
+        assert row["required"], name
+        assert row["additionalProperties"] is False, name
+    (first, *_) = openstack.told("node", "list")
+    for broken in (
+        {**first, "free.cores": "4"},
+        {**first, "more": 1},
+        {name: value for name, value in first.items() if name != "status"},
+    ):
+        with pytest.raises(ValidationError):
+            checked(("node", "list"), json.dumps([broken]))
 
 
 @pytest.mark.parametrize("words", LISTS)

@@ -115,7 +115,7 @@ GIVEN_TO_ALL = {"app.engine.cloud", "app.forecast.table", "app.forecast.survival
 
 OTHERS_MAY: dict[str, set[str]] = {
     "workbench": KERNEL | {"rules", "importing"},
-    "managing": {"domain", "rules"},
+    "managing": {"domain", "rules", "nova"},
     "nova": {"domain", "platform.telemetry"},
     "commands": KERNEL - {"admission", "forecast", "judging"}
     | {
@@ -163,6 +163,7 @@ KEPT_TO = {
     "oslo_messaging": {"nova"},
     "oslo_config": {"nova"},
     "httpx2": {"outbound"},
+    "obstore": {"outbound"},
     "h11": {"outbound"},
     "cloudevents": {"outbound"},
     "standardwebhooks": {"outbound"},

@@ -15,6 +15,7 @@ name = "own"
 cloud = "north"
 flavor = "small"
 """
+SERVERS = '[machines]\ndriver = "openstack"\nimage = "debian"\n'
 
 
 def test_the_least_file_has_defaults_for_all_else() -> None:
@@ -57,7 +58,16 @@ def test_the_least_file_has_defaults_for_all_else() -> None:
         (LEAST.replace('flavor = "small"', ""), "missing: pools.flavor"),
         (LEAST.split("[[", maxsplit=1)[0], "not from 1 to 16 pools"),
         (LEAST + LEAST.split("\n", 2)[2], "two pools have the same name"),
-        (LEAST + '[machines]\ndriver = "openstack"\n', "not namespaces"),
+        (LEAST + '[machines]\ndriver = "vans"\n', "none of namespaces, openstack"),
+        (LEAST + '[machines]\nimage = "debian"\n', "machines.image is not for driver = namespaces"),
+        (LEAST + '[machines]\ndriver = "openstack"\n', "machines.image is missing"),
+        (LEAST + SERVERS + 'controller = "10.0.0.1 x"\n', "machines.controller"),
+        (LEAST + SERVERS, "machines.controller is missing"),
+        (LEAST + SERVERS + 'controller = "10.0.0.5"\nsubnet = "10.1.2.0/24"\n', "subnet is not for driver = openstack"),
+        (LEAST + SERVERS + 'controller = "10.0.0.5"\nreach = "ssh me"\n', "machines.reach"),
+        (LEAST + SERVERS + 'controller = "10.0.0.5"\nreach = "ssh \'{node}"\n', "machines.reach"),
+        (LEAST + SERVERS + 'controller = "10.0.0.5"\nnetwork = ""\n', "machines.network"),
+        (LEAST + 'market = "bid"\nzone = "a"\n' + SERVERS + 'controller = "h"\n', "has no servers of OpenStack"),
         (LEAST + '[machines]\nsubnet = "8.8.8.0/24"\n', "private network"),
         (LEAST + '[machines]\nsubnet = "10.1.2.3/24"\n', "has host bits set"),
         (LEAST + "[slurm]\nport = 80\n", "slurm.port"),

@@ -23,6 +23,7 @@ SERVED = {
     "event_extension": EXTENSIONS,
     "event_extension_asked": EXTENSIONS,
     "event_policy": POLICIES,
+    "event_of_project": ("instance_started", "instance_rejected", "project"),
     "event_rejected": ("instance_rejected",),
     "event_evicted": ("instance_evicted",),
     "event_flavor": ("flavor_added",),

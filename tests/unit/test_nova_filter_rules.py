@@ -13,7 +13,7 @@ from app.domain.values import Rejection, Resources
 from app.nova.rules import sizes
 from app.nova.rules.lives import Life
 from tenure_nova_filter import rooms, sentences, wanted
-from tenure_nova_filter.asking import Pausing
+from tenure_nova_filter.asking import Holding, Pausing, Tenure, TenureBusy, TenureUnreachable
 from tenure_nova_filter.wanted import Demand, ServerWish, WishRefused
 
 TWIN = {"tenure:market": "spot", "tenure:flavor": "small"}
@@ -36,6 +36,16 @@ def test_a_lifetime_is_read(told: object, seconds: float) -> None:
 def test_what_is_no_lifetime_is_refused(told: object) -> None:
     with pytest.raises(WishRefused, match="tenure:lifetime"):
         wanted.wish_of(flavor(), {"tenure:lifetime": told})
+
+
+def test_a_mistyped_hint_is_not_the_default() -> None:
+    default = flavor({"tenure:market": "spot", "tenure:lifetime": "2h"})
+    assert wanted.wish_of(default, {"group": ["g"]}).lifetime_s == 7200
+    with pytest.raises(WishRefused, match="no hint 'tenure:lifetim', only tenure:lifetime and"):
+        wanted.wish_of(default, {"tenure:lifetim": ["3d"]})
+    with pytest.raises(WishRefused, match=r"it is 'abc'$"):
+        wanted.wish_of(default, {"tenure:lifetime": ["abc"]})
+    assert not wanted.wish_of(flavor({}, name="gold"), {"tenure:lifetim": "3d"}).is_spot
 
 
 def test_a_hint_goes_before_the_flavors_default() -> None:
@@ -130,3 +140,64 @@ def test_after_a_failure_nothing_is_tried_for_a_while() -> None:
     pausing.fail()
     pausing.succeed()
     assert not pausing.is_open
+
+
+class Answers:
+    """A service that gives these answers, and keeps how often it was asked."""
+
+    def __init__(self, *answers: tuple[int, dict[str, str]]) -> None:
+        self._answers, self.count = list(answers), 0
+
+    def request(self, *_: object, **__: object) -> SimpleNamespace:
+        self.count += 1
+        status, headers = self._answers.pop(0)
+        body = {"status": "running"}
+        return SimpleNamespace(status_code=status, ok=status < 400, headers=headers, json=lambda: body)
+
+
+def asking(*answers: tuple[int, dict[str, str]]) -> tuple[Tenure, Answers, list[float]]:
+    """A filter's side of a service, and the pauses that it makes."""
+    at, slept = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        at[0] += seconds
+
+    service = Answers(*answers)
+    return Tenure(service, "north", Pausing(10, lambda: at[0]), Holding(lambda: at[0], sleep)), service, slept  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("headers", "pause_s"), [({"Retry-After": "2"}, 2), ({"Retry-After": "0"}, 1), ({}, 1), ({"Retry-After": "Mon"}, 1)]
+)
+def test_a_tenure_that_is_asked_too_often_is_asked_again_when_it_says(headers: dict[str, str], pause_s: float) -> None:
+    tenure, _, slept = asking((429, headers), (200, {}))
+    assert tenure.find("a") == {"status": "running"}
+    assert slept == [pause_s]
+
+
+def test_a_tenure_that_is_asked_too_often_is_not_away() -> None:
+    """The next server may ask as soon as it is wanted; nothing is asked before."""
+    tenure, service, slept = asking((429, {"Retry-After": "60"}), (200, {}))
+    for _ in range(2):
+        with pytest.raises(TenureBusy):
+            tenure.find("a")
+    assert (service.count, slept) == (1, [])
+    tenure._holding._sleep(60)
+    assert tenure.find("a") == {"status": "running"}
+
+
+def test_nobody_waits_for_long_for_a_tenure_that_stays_busy() -> None:
+    tenure, service, slept = asking(*[(429, {"Retry-After": "2"})] * 9)
+    with pytest.raises(TenureBusy):
+        tenure.find("a")
+    assert (service.count, slept) == (3, [2, 2])
+
+
+def test_a_tenure_that_fails_is_not_asked_for_a_while() -> None:
+    tenure, service, _ = asking((503, {"Retry-After": "1"}), (200, {}))
+    for _ in range(2):
+        with pytest.raises(TenureUnreachable) as raised:
+            tenure.find("a")
+        assert not isinstance(raised.value, TenureBusy)
+    assert service.count == 1

@@ -12,7 +12,15 @@ from app.domain.values import Resources
 from app.nova.rules.lives import Life, is_server_id, life_of
 from app.nova.rules.marks import DEADLINE, EPOCH, EVICT_AT, EVICTING, PROBABILITY
 from app.nova.rules.nodes import NodeFacts, NodeStep, NodeStepKind, lost_nodes, plan_nodes
-from app.nova.rules.reconciling import NovaChoices, ServerEnding, UnpromisedFate, ViewTimes, decide, presence_of
+from app.nova.rules.reconciling import (
+    NovaChoices,
+    ServerEnding,
+    UnpromisedFate,
+    ViewTimes,
+    building_s,
+    decide,
+    presence_of,
+)
 from app.nova.rules.seen import KnownLife, Presence, Server, ServerVerdict, StepKind
 from app.nova.rules.sizes import capacity_of, demand_of, is_size_of, is_spot, name_of_size, plain_name
 
@@ -125,6 +133,18 @@ def test_the_evicted_are_deleted_at_once_without_a_grace_period(state: str) -> N
     assert kinds(seen(state), ended("evicted")) == ["delete"]
 
 
+def test_a_server_that_is_ended_tells_when_it_was_evicted_and_from_what_promise() -> None:
+    evicted = replace(ended("evicted"), probability=0.05, epoch=7, deadline=RUNNING.at + timedelta(hours=1))
+    evicted = replace(evicted, ended_at=NOW - timedelta(microseconds=1))
+    found = verdict(ACTIVE, evicted)
+    assert [str(step.kind) for step in found.steps] == ["mark", "delete"]
+    assert found.steps[0].marks == {**MARKED, EVICT_AT: "2026-11-23T12:09:59.999999Z"}
+    assert kinds(seen("BUILD"), evicted) == ["delete"]
+    assert kinds(replace(ACTIVE, task="deleting", updated_at=NOW), evicted) == []
+    noticed = replace(QUIET, metadata={**MARKED, EVICT_AT: "2026-11-23T12:10:00Z"})
+    assert kinds(noticed, evicted) == ["delete"]
+
+
 @pytest.mark.parametrize("state", HOLDS)
 def test_no_on_demand_server_is_ended_whatever_it_was_before(state: str) -> None:
     """Nova may have resized an evicted spot server to an on-demand flavor while Tenure was away."""
@@ -204,10 +224,20 @@ def test_moves_and_sizes_are_followed() -> None:
 
 
 def test_a_server_without_a_node_for_very_long_comes_to_nothing() -> None:
-    late = START + timedelta(seconds=1803)
+    late = START + timedelta(seconds=1800)
     assert kinds(seen("BUILD"), RUNNING, now=late) == ["abort"]
+    assert kinds(seen("BUILD", updated_at=late), RUNNING, now=late) == ["abort"], "Nova says so of one in no cell"
     assert verdict(seen("BUILD"), RUNNING, now=late - timedelta(seconds=10)) == ServerVerdict(again_s=10)
     assert kinds(seen("BUILD", node="fake1"), RUNNING, now=late) == []
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_server_that_nova_forgot_is_one_that_stays_unbuilt(state: str) -> None:
+    expected = {"BUILD": 600.0, "unshelving": 597.0}.get(state, 0.0)
+    assert building_s(seen(state), NOW) == expected
+    assert building_s(seen(state, node="fake1"), NOW) == 0.0
+    later = NOW + timedelta(seconds=1)
+    assert building_s(seen(state, created_at=later, updated_at=later), NOW) == 0.0
 
 
 def test_a_spot_server_tells_its_promise() -> None:

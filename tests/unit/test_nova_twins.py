@@ -10,10 +10,12 @@ from typer.main import get_command
 
 from app.cli import command_line
 from app.commands.configuring import OF_NOVA
+from app.commands.exits import exit_of
 from app.domain.inputs import InputError
-from app.nova.enabling import SCHEDULER_FILE, write_texts
+from app.nova.enabling import SCHEDULER_FILE, scheduler_text, write_texts
 from app.nova.rules import findings
 from app.nova.rules.twins import Untwinned, faults_of_twins, plan_twins, twin_specs
+from app.nova.session import OpenStackFailed, OpenStackRefused
 
 GOOD = {
     "filter_scheduler": {
@@ -146,6 +148,25 @@ def test_files_that_say_something_else_are_kept_and_nothing_is_written(tmp_path:
     written = write_texts(tmp_path, "north", "http://tenure.example")
     assert write_texts(tmp_path, "north", "http://tenure.example") == written
     assert "cloud = north\n" in (tmp_path / SCHEDULER_FILE).read_text()
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://localhost:8080", "http://[::1]:8080"])
+def test_an_address_of_this_machine_is_none_for_schedulers(url: str) -> None:
+    assert "endpoint_override = TENURE\n" in scheduler_text("north", url)
+    text = scheduler_text("north", "https://tenure.example")
+    assert "endpoint_override = https://tenure.example\n" in text
+    assert text.splitlines()[0] == "# Replace the words in capitals: KEYSTONE, SECRET."
+
+
+@pytest.mark.parametrize("error", [OpenStackFailed("logging in: Unauthorized"), OpenStackRefused(403, "GET /x: no")])
+def test_an_openstack_that_refuses_ends_a_command_with_a_sentence(error: Exception) -> None:
+    error.add_note("done before: nothing")
+    ending = exit_of(error)
+    assert ending is not None
+    assert ending.code == 3
+    assert str(error) in ending.sentence
+    assert "OS_CLOUD" in ending.sentence
+    assert ending.sentence.endswith("; done before: nothing")
 
 
 def test_every_variable_of_nova_is_known_to_all_commands() -> None:

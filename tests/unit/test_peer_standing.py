@@ -105,7 +105,7 @@ def test_hosts_count_every_word() -> None:
     cloud = cloud_of([*hosted("x"), InstanceStopped(at_us=2, instance_id="a.x.1.held"), *hosted("y", 3)])
     found = cloud.jobs.standings["a"]
     assert dict(found.hosted) == {"held": 2, "expired": 1}
-    assert hosted_use(cloud, "a") == (1, 0, 1, 8)
+    assert hosted_use(cloud, "a") == (1, 0, 1, 8, 0)
     assert hosted_use(cloud, "b")[:3] == (0, 0, 0)
 
 

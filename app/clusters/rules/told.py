@@ -152,6 +152,8 @@ class ClusterPast:
         self.nodes: dict[str, ToldNode] = {}
         self.jobs: dict[str, ToldJob] = {}
         self.bids = ToldBids()
+        self.servers: dict[str, str] = {}
+        """Nodes whose instance has an id of its own, as servers of OpenStack have, with that id."""
         self.refusals: deque[Refusal] = deque(maxlen=MOST_REFUSALS)
         self.checkpoints: Counter[tuple[str, str]] = Counter()
         self.restores: Counter[str] = Counter()
@@ -197,6 +199,8 @@ class ClusterPast:
     def _bought(self, event: ToldEvent) -> None:
         name = event.text("node")
         self.nodes[name] = ToldNode(name, pool_of(name), event.at_us, event.text("why"))
+        if instance := event.text("instance"):
+            self.servers[name] = instance
         if (bid := event.number("bid")) is not None:
             self.bids.bought(ToldBid(name, pool_of(name), event.at_us, bid, event.number("notice_s") or 0.0))
 
@@ -207,6 +211,10 @@ class ClusterPast:
 
     def _refused(self, event: ToldEvent) -> None:
         self.refusals.append(Refusal(event.at_us, event.text("pool"), event.text("cloud"), event.text("why")))
+        node = self._node(event)
+        if node is not None and node.stage is NodeStage.BOOTING:  # it was asked for, and never was
+            del self.nodes[node.name]
+            self.servers.pop(node.name, None)
 
     def _made(self, event: ToldEvent) -> None:
         node = self._node(event)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -28,6 +29,14 @@ _HOUR_S = 3600
 MARKETS = ("spot", "on_demand", BID)
 POLICIES = ("auto", "notice", "hazard", "young", "none")
 DRIVERS = ("criu", "signal", "none")
+OPENSTACK = "openstack"
+MACHINE_DRIVERS = ("namespaces", OPENSTACK)
+REACH = (
+    "ssh -o BatchMode=yes -o ConnectTimeout=5 -o LogLevel=ERROR -o StrictHostKeyChecking=no "
+    "-o UserKnownHostsFile=/dev/null root@{address}"
+)
+"""Addresses are used again and again by new servers, so the keys of hosts that were seen before prove nothing."""
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}", re.ASCII)
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "str": ((str,), "text"),
     "int": ((int,), "number"),
@@ -191,20 +200,72 @@ class SlurmWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachinesWanted:
-    """The driver that makes machines. subnet: a network of this host's own, whose first address is the controller."""
+    """The driver that makes machines: `namespaces` of this host, or `openstack`, servers of Nova.
+
+    subnet: of namespaces, a network of this host's own, whose first address is the controller. Of servers: controller,
+    this host's address as nodes reach it; image and network by name or id; key, a key pair of Nova's; user_data, a file
+    of this host in place of the usual first words to a server; reach, the words before a command for a node.
+    """
 
     driver: str = "namespaces"
     subnet: str = "10.77.0.0/24"
+    controller: str | None = None
+    image: str | None = None
+    network: str = "auto"
+    key: str | None = None
+    user_data: str | None = None
+    reach: str = REACH
+
+    @property
+    def is_openstack(self) -> bool:
+        """True if nodes are servers of Nova."""
+        return self.driver == OPENSTACK
+
+    @property
+    def address(self) -> str:
+        """The controller's address."""
+        return str(self.controller) if self.is_openstack else str(IPv4Network(self.subnet)[1])
 
     def check(self) -> None:
-        """Raise InputError if there is no such driver or network."""
-        _check(self.driver == "namespaces", f"machines.driver {self.driver!r} is not namespaces, the only one there is")
+        """Raise InputError if there is no such driver or network, or if it lacks something."""
+        _check(
+            self.driver in MACHINE_DRIVERS,
+            f"machines.driver {self.driver!r} is none of {', '.join(MACHINE_DRIVERS)}",
+        )
+        others = _OF_NAMESPACES if self.is_openstack else _OF_SERVERS
+        strange = [name for name in others if getattr(self, name) != _MACHINE_DEFAULTS[name]]
+        _check(not strange, f"machines.{', '.join(strange)} is not for driver = {self.driver}")
+        if self.is_openstack:
+            self._check_servers()
+            return
         try:
             network = IPv4Network(self.subnet)
         except ValueError as error:
             raise InputError(f"machines.subnet: {error}") from None
         is_fit = network.is_private and network.prefixlen <= _SMALLEST_SUBNET
         _check(is_fit, f"machines.subnet {self.subnet} is not a private network of at least 256 addresses")
+
+    def _check_servers(self) -> None:
+        _check(self.image, "machines.image is missing: the image of the servers")
+        _check(
+            _HOST.fullmatch(self.controller or ""),
+            "machines.controller is missing, or no address: that of this host as nodes reach it",
+        )
+        _check(self.network, "machines.network is empty")
+        is_telling = "{address}" in self.reach or "{node}" in self.reach
+        _check(is_telling and _is_words(self.reach), "machines.reach are no words with {address} or {node} in them")
+
+
+_OF_NAMESPACES = ("subnet",)
+_OF_SERVERS = ("controller", "image", "network", "key", "user_data", "reach")
+_MACHINE_DEFAULTS = {one.name: one.default for one in fields(MachinesWanted)}
+
+
+def _is_words(text: str) -> bool:
+    try:
+        return bool(shlex.split(text))
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +310,8 @@ class ClusterWanted:
         _check(1 <= len(self.pools) <= MOST_POOLS, f"there are not from 1 to {MOST_POOLS} pools")
         names = [pool.name for pool in self.pools]
         _check(len(set(names)) == len(names), "two pools have the same name")
+        bids = [pool.name for pool in self.pools if pool.is_bid] if self.machines.is_openstack else []
+        _check(not bids, f"pool {', '.join(bids)}: market = bid has no servers of OpenStack")
 
     def pool(self, name: str) -> PoolWanted | None:
         """Return the pool of a name; None if the file has none."""

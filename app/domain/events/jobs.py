@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.domain.events.kinds import Group, event
-from app.domain.jobs import AwayEnd, Federate, OnPreempted, Word
+from app.domain.jobs import AwayEnd, DataObject, Federate, OnPreempted, OutputObject, Word
 
 _RECLAIM = {"description": "Until then only the host can say that the attempt is over."}
+_DATA = {"since": 8}
 _ENDS = {"description": "Nothing of the attempt runs after it."}
 
 
@@ -20,7 +21,8 @@ class JobRequested:
     """A job was submitted. What becomes of it follows.
 
     `peers`: whom it may be offered to, in this order; `attempts`: how often. A host has `answer_us` to answer an offer,
-    for which it holds room for `hold_us`; a job is taken back `margin_us` after the end of its lease.
+    for which it holds room for `hold_us`; a job is taken back `margin_us` after the end of its lease. Its `inputs` are
+    in this cloud's store, and are brought to a host within `stage_us`; `outputs` are fetched back.
     """
 
     at_us: int
@@ -37,6 +39,9 @@ class JobRequested:
     hold_us: int = 0
     margin_us: int = 0
     owner: str | None = None
+    inputs: tuple[DataObject, ...] = field(default=(), metadata=_DATA)
+    outputs: tuple[OutputObject, ...] = field(default=(), metadata=_DATA)
+    stage_us: int = field(default=0, metadata=_DATA)
 
 
 @event("job_admitted", since=6, subject="job", group=Group.JOB, decisive=False)
@@ -102,7 +107,7 @@ class JobCancelled:
 class JobEnded:
     """An attempt is over, and with `is_last` the job. Attempt 0 is none: it ran at home, or nowhere.
 
-    `reason` tells why it was rejected.
+    `reason` tells why it was rejected, or what its host said of its failure.
     """
 
     at_us: int
@@ -111,6 +116,28 @@ class JobEnded:
     end: AwayEnd
     is_last: bool
     reason: str | None = None
+
+
+@event("job_collected", since=8, subject="job", group=Group.JOB, decisive=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCollected:
+    """The outputs of a job that ended at a host are in this cloud's store, each with the digest that the host told."""
+
+    at_us: int
+    job: str
+    attempt: int
+    outputs: tuple[DataObject, ...] = ()
+
+
+@event("job_outputs_lost", since=8, subject="job", group=Group.JOB, decisive=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOutputsLost:
+    """The outputs of a job that ended at a host cannot be had, for good, or not all of them."""
+
+    at_us: int
+    job: str
+    attempt: int
+    reason: str
 
 
 @event("room_held", since=6, subject="job", group=Group.FOREIGN, decisive=False)
@@ -132,6 +159,20 @@ class RoomHeld:
     until_us: int = field(metadata={"description": "Until then the attempt may be awarded."})
     ends_us: int = field(metadata=_ENDS)
     eviction_probability: float | None = None
+    stage_us: int = field(default=0, metadata=_DATA)
+    data_bytes: int = field(default=0, metadata=_DATA)
+
+
+@event("foreign_job_staging", since=8, subject="job", group=Group.FOREIGN, decisive=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignJobStaging:
+    """An attempt was awarded in time. Its room is held on until its inputs are here; then its instance starts."""
+
+    at_us: int
+    peer: str
+    job: str
+    attempt: int
+    until_us: int = field(metadata={"description": "The inputs must be here by then."})
 
 
 @event("foreign_job_admitted", since=6, subject="job", group=Group.FOREIGN, decisive=False)
@@ -151,7 +192,8 @@ class ForeignJobAdmitted:
 class ForeignJobEnded:
     """An attempt of a peer's job is over, or never began. This word is kept for good.
 
-    One that finished or was preempted is told by the end of its instance alone. `reason` tells why it was refused.
+    One that finished or was preempted is told by the end of its instance alone. `reason` tells why it was refused, or
+    why its inputs did not come.
     """
 
     at_us: int
@@ -186,5 +228,6 @@ class PeerResumed:
     peer: str
 
 
-JobEvent = JobRequested | JobAdmitted | JobOffered | JobDeclined | JobAwarded | JobCancelled | JobEnded
-ForeignEvent = RoomHeld | ForeignJobAdmitted | ForeignJobEnded | PeerPaused | PeerResumed
+DataEvent = JobCollected | JobOutputsLost
+JobEvent = JobRequested | JobAdmitted | JobOffered | JobDeclined | JobAwarded | JobCancelled | JobEnded | DataEvent
+ForeignEvent = RoomHeld | ForeignJobStaging | ForeignJobAdmitted | ForeignJobEnded | PeerPaused | PeerResumed

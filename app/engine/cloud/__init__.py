@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.engine.cloud.jobrecords import HostedRecord, JobRecord, Try
-from app.engine.cloud.jobs import KEPT_US, Jobs, held_name, run_name
+from app.engine.cloud.jobrecords import Collection, HostedRecord, JobRecord, Try, held_name, run_name
+from app.engine.cloud.jobs import KEPT_US, Jobs
 from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want, looks_due
 from app.engine.cloud.moves import Proposal
 from app.engine.cloud.outcomes import plus
@@ -37,6 +37,7 @@ __all__ = [
     "POLICY_CODE",
     "ClassCounts",
     "Cloud",
+    "Collection",
     "Counts",
     "Facts",
     "Flavor",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.domain.events import JobRequested, RoomHeld
-from app.domain.jobs import Word
+from app.domain.jobs import AttemptKey, AwayEnd, Word
 from app.engine.jobs.originside import JobAway
 
 
@@ -27,9 +27,19 @@ class Try(NamedTuple):
     eviction_probability: float | None = None
 
 
+class Collection(NamedTuple):
+    """The end of what a job left behind at a host: when its outputs were fetched, or the reason why they never will."""
+
+    at_us: int
+    reason: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A job at its origin. `left`: how many of its instances run here; `away`: what became of it at other clouds."""
+    """A job at its origin. `left`: how many of its instances run here; `away`: what became of it at other clouds.
+
+    `collected`: None as long as nothing is known of its outputs.
+    """
 
     asked: JobRequested
     away: JobAway
@@ -38,6 +48,17 @@ class JobRecord:
     is_native: bool = False
     ended_us: int | None = None
     reason: str | None = None
+    collected: Collection | None = None
+
+    @property
+    def finished_attempt(self) -> int:
+        """The attempt that completed at its host; 0: none did."""
+        return next((one.number for one in self.tries if one.outcome == AwayEnd.COMPLETED.value), 0)
+
+    @property
+    def is_collecting(self) -> bool:
+        """True while its outputs are to be fetched from a host."""
+        return bool(self.asked.outputs and self.finished_attempt and self.collected is None)
 
     def instance_ids(self) -> tuple[str, ...]:
         """Return the ids of its instances, if it runs here."""
@@ -48,7 +69,7 @@ class JobRecord:
 class HostedRecord(NamedTuple):
     """The knowledge of a host on an attempt of a peer's job; `held` is the room that it held, if it did.
 
-    `ended_us`: since when its word is final; None while it is not.
+    `ended_us`: since when its word is final; None while it is not. `reason`: why its inputs did not come.
     """
 
     peer: str
@@ -59,3 +80,14 @@ class HostedRecord(NamedTuple):
     ends_us: int
     ended_us: int | None
     held: RoomHeld | None
+    reason: str | None = None
+
+
+def run_name(key: AttemptKey) -> str:
+    """Return the id of the instance that runs for an attempt."""
+    return f"{key.origin}.{key.job}.{key.attempt}"
+
+
+def held_name(key: AttemptKey) -> str:
+    """Return the id of the instance that stands for the room held for an attempt."""
+    return f"{run_name(key)}.held"

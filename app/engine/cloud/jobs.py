@@ -14,23 +14,27 @@ from typing import Any
 from app.domain.events import (
     ForeignJobAdmitted,
     ForeignJobEnded,
+    ForeignJobStaging,
     InstanceEvicted,
     InstanceStopped,
     JobAdmitted,
     JobAwarded,
     JobCancelled,
+    JobCollected,
     JobDeclined,
     JobEnded,
     JobOffered,
+    JobOutputsLost,
     JobRequested,
     PeerPaused,
     PeerResumed,
     RoomHeld,
 )
-from app.domain.jobs import AttemptKey, Word
+from app.domain.jobs import AttemptKey, DataFault, Word
 from app.domain.times import DAY_US
-from app.engine.cloud.jobrecords import HostedRecord, JobRecord, Try
+from app.engine.cloud.jobrecords import Collection, HostedRecord, JobRecord, Try, held_name, run_name
 from app.engine.cloud.records import Facts, Fold, Folded, Undo
+from app.engine.cloud.undoing import all_of, both, nothing
 from app.engine.jobs import hostside, originside
 from app.engine.jobs.attempts import LeaseTerms
 from app.engine.jobs.hostside import HostEvent, HostSide
@@ -39,15 +43,17 @@ from app.engine.jobs.standings import LAPSED, PeerTally
 
 KEPT_US = 7 * DAY_US
 """The time that a job that has ended, and a final word of a host, stay in the state."""
-_OPEN = frozenset({Word.HELD, Word.RUNNING})
+_OPEN = frozenset({Word.HELD, Word.STAGING, Word.RUNNING})
+_FAULTS = frozenset(map(str, DataFault))
 
 
 class Jobs:
-    """The jobs by id, those that have not ended, and the side of a host."""
+    """The jobs by id, those that have not ended, those whose outputs are fetched, and the side of a host."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, JobRecord] = {}
         self.open: dict[str, None] = {}
+        self.collecting: dict[str, None] = {}
         self.host = HostSide()
         self.held: dict[AttemptKey, RoomHeld] = {}
         self.members: dict[str, str] = {}
@@ -66,7 +72,10 @@ class Jobs:
             JobAwarded: self._award,
             JobCancelled: self._cancel,
             JobEnded: self._end,
+            JobCollected: self._collect,
+            JobOutputsLost: self._collect,
             RoomHeld: self._hold,
+            ForeignJobStaging: self._stage,
             ForeignJobAdmitted: self._admit_foreign,
             ForeignJobEnded: self._end_foreign,
             PeerPaused: self._pause,
@@ -79,7 +88,9 @@ class Jobs:
         """Return the part's share of `Facts`."""
         known = self.host.attempts
         hosted = [
-            HostedRecord(*key, one.word, one.until_us, one.ends_us, self._final.get(key), self.held.get(key))
+            HostedRecord(
+                *key, one.word, one.until_us, one.ends_us, self._final.get(key), self.held.get(key), one.reason
+            )
             for key, one in known.items()
         ]
         return {
@@ -96,7 +107,7 @@ class Jobs:
         self._ended = dict(sorted(self._ended.items(), key=lambda item: item[1]))
         for one in sorted(facts.hosted, key=lambda one: one.ended_us or 0):
             key = AttemptKey(one.peer, one.job, one.attempt)
-            self.host.put(key, hostside.HostedAttempt(one.word, one.until_us, one.ends_us))
+            self.host.put(key, hostside.HostedAttempt(one.word, one.until_us, one.ends_us, one.reason))
             if one.ended_us is not None:
                 self._final[key] = one.ended_us
             if one.held is not None:
@@ -111,12 +122,12 @@ class Jobs:
     def enter(self, moved: Folded) -> Undo | None:
         """Fold starts and stops that follow each other."""
         undo = [self._stop(event) for event, _ in moved if isinstance(event, InstanceStopped)]
-        return _all_of([one for one in undo if one is not None])
+        return all_of([one for one in undo if one is not None])
 
     # --- the origin's side -------------------------------------------------------------------------------------------
 
     def _request(self, event: JobRequested) -> Undo:
-        return _both(self._forget(event.at_us), self._put(event.job, JobRecord(event, _away(event))))
+        return both(self._forget(event.at_us), self._put(event.job, JobRecord(event, _away(event))))
 
     def _admit(self, event: JobAdmitted) -> Undo:
         job = self.by_id[event.job]
@@ -126,17 +137,18 @@ class Jobs:
         tried = Try(event.attempt, event.peer, event.at_us)
         rule = originside.AttemptOffered(event.attempt, event.peer, event.at_us)
         changed = self._change(event.job, rule, (*self.by_id[event.job].tries, tried))
-        return _both(changed, self._stand(self._standing(event.peer).after_offer()))
+        return both(changed, self._stand(self._standing(event.peer).after_offer()))
 
     def _decline(self, event: JobDeclined) -> Undo:
         job, standing = self.by_id[event.job], self._standing(self._peer(event.job, event.attempt))
         if job.away.state is AwayState.AWARDED:
-            stood = standing.after_end(event.at_us, LAPSED, self._promised(event.job, event.attempt))
+            end = event.why if event.why in _FAULTS else LAPSED
+            stood = standing.after_end(event.at_us, end, self._promised(event.job, event.attempt))
         else:
             stood = standing.after_decline(event.why or event.reason)
         tries = self._tries(event.job, event.attempt, ended_us=event.at_us, outcome=event.reason, why=event.why)
         changed = self._change(event.job, originside.AttemptDeclined(event.attempt, event.reason), tries)
-        return _both(changed, self._stand(stood))
+        return both(changed, self._stand(stood))
 
     def _award(self, event: JobAwarded) -> Undo:
         tries = self._tries(
@@ -148,7 +160,7 @@ class Jobs:
         )
         standing = self._standing(self._peer(event.job, event.attempt)).after_award(event.eviction_probability)
         changed = self._change(event.job, originside.AttemptAwarded(event.attempt, event.reclaim_us), tries)
-        return _both(changed, self._stand(standing))
+        return both(changed, self._stand(standing))
 
     def _cancel(self, event: JobCancelled) -> Undo:
         return self._change(event.job, originside.CancelWished(), self.by_id[event.job].tries)
@@ -162,7 +174,9 @@ class Jobs:
         job = replace(
             job,
             away=job.away.after(rule),
-            tries=self._tries(event.job, event.attempt, ended_us=event.at_us, outcome=event.end.value),
+            tries=self._tries(
+                event.job, event.attempt, ended_us=event.at_us, outcome=event.end.value, why=event.reason
+            ),
             ended_us=event.at_us if event.is_last else None,
             reason=event.reason,
         )
@@ -170,7 +184,12 @@ class Jobs:
             return self._put(event.job, job)
         promised = self._promised(event.job, event.attempt)
         standing = self._standing(self._peer(event.job, event.attempt))
-        return _both(self._put(event.job, job), self._stand(standing.after_end(event.at_us, event.end.value, promised)))
+        end = event.reason if event.reason in _FAULTS else event.end.value
+        return both(self._put(event.job, job), self._stand(standing.after_end(event.at_us, end, promised)))
+
+    def _collect(self, event: JobCollected | JobOutputsLost) -> Undo:
+        reason = event.reason if isinstance(event, JobOutputsLost) else None
+        return self._put(event.job, replace(self.by_id[event.job], collected=Collection(event.at_us, reason)))
 
     def _peer(self, name: str, attempt: int) -> str:
         return self.by_id[name].away.asked[attempt]
@@ -190,6 +209,7 @@ class Jobs:
         for one in () if old is None else old.instance_ids():
             self.members.pop(one, None)
         self.open.pop(name, None)
+        self.collecting.pop(name, None)
         self._ended.pop(name, None)
         if job is None:
             self.by_id.pop(name, None)
@@ -200,6 +220,8 @@ class Jobs:
             self.members.update(dict.fromkeys(job.instance_ids(), name))
         else:
             self._ended[name] = job.ended_us
+        if job.is_collecting:
+            self.collecting[name] = None
         return partial(self._put_back, name, old)
 
     def _put_back(self, name: str, old: JobRecord | None) -> None:
@@ -230,7 +252,7 @@ class Jobs:
         jobs = {name: self.by_id[name] for name in _older(self._ended, limit_us)}
         words = {key: (self.host.attempts[key], self.held.get(key)) for key in _older(self._final, limit_us)}
         if not jobs and not words:
-            return _nothing
+            return nothing
         times = {key: self._final.pop(key) for key in words}
         for name in jobs:
             self._put(name, None)
@@ -270,6 +292,10 @@ class Jobs:
 
         return undo
 
+    def _stage(self, event: ForeignJobStaging) -> Undo:
+        key = AttemptKey(event.peer, event.job, event.attempt)
+        return self._tell(hostside.AttemptStaging(key, event.until_us), event.at_us)
+
     def _admit_foreign(self, event: ForeignJobAdmitted) -> Undo:
         key = AttemptKey(event.peer, event.job, event.attempt)
         old = self.held[key].instance_id
@@ -288,7 +314,7 @@ class Jobs:
         key = AttemptKey(event.peer, event.job, event.attempt)
         names = run_name(key), held_name(key)
         named = [name for name in names if self.foreign.get(name) == key]
-        return _both(self._forget(event.at_us), self._over(key, event.word, named, event.at_us))
+        return both(self._forget(event.at_us), self._over(key, event.word, named, event.at_us, event.reason))
 
     def _stop(self, event: InstanceStopped) -> Undo | None:
         if event.instance_id in self.members:
@@ -308,10 +334,10 @@ class Jobs:
         word = Word.PREEMPTED if self.host.word_on(key) is Word.RUNNING else Word.EXPIRED
         return self._over(key, word, [event.instance_id], event.at_us)
 
-    def _over(self, key: AttemptKey, word: Word, named: list[str], at_us: int) -> Undo:
+    def _over(self, key: AttemptKey, word: Word, named: list[str], at_us: int, reason: str | None = None) -> Undo:
         for one in named:
             del self.foreign[one]
-        back = self._tell(hostside.ForeignEnded(key, word), at_us)
+        back = self._tell(hostside.ForeignEnded(key, word, reason), at_us)
 
         def undo() -> None:
             self.foreign.update(dict.fromkeys(named, key))
@@ -338,16 +364,6 @@ class Jobs:
         return undo
 
 
-def run_name(key: AttemptKey) -> str:
-    """Return the id of the instance that runs for an attempt."""
-    return f"{key.origin}.{key.job}.{key.attempt}"
-
-
-def held_name(key: AttemptKey) -> str:
-    """Return the id of the instance that stands for the room held for an attempt."""
-    return f"{run_name(key)}.held"
-
-
 def _older(times: Mapping[Any, int], limit_us: int) -> list[Any]:
     """Return the first names whose times, which never fall, are before a limit."""
     found = []
@@ -358,29 +374,6 @@ def _older(times: Mapping[Any, int], limit_us: int) -> list[Any]:
     return found
 
 
-def _nothing() -> None:
-    """Undo nothing."""
-
-
-def _both(first: Undo, second: Undo) -> Undo:
-    def undo() -> None:
-        second()
-        first()
-
-    return undo
-
-
 def _away(event: JobRequested) -> JobAway:
-    terms = LeaseTerms(event.hold_us or 1, event.lifetime_us, event.margin_us)
+    terms = LeaseTerms(event.hold_us or 1, event.stage_us + event.lifetime_us, event.margin_us)
     return JobAway(event.peers, terms, event.attempts, event.answer_us, event.on_preempted.again)
-
-
-def _all_of(undo: list[Undo]) -> Undo | None:
-    if not undo:
-        return None
-
-    def back() -> None:
-        for one in reversed(undo):
-            one()
-
-    return back

@@ -24,3 +24,29 @@ class Undoing(list[Undo]):
             yield
         finally:
             self.back_to(mark)
+
+
+def nothing() -> None:
+    """Undo nothing."""
+
+
+def both(first: Undo, second: Undo) -> Undo:
+    """Return the undo of two changes that were made in this order."""
+
+    def undo() -> None:
+        second()
+        first()
+
+    return undo
+
+
+def all_of(undo: list[Undo]) -> Undo | None:
+    """Return the undo of all of them; None if there is none."""
+    if not undo:
+        return None
+
+    def back() -> None:
+        for one in reversed(undo):
+            one()
+
+    return back

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from app.domain.jobs import AttemptKey, Word
 from app.engine.jobs.attempts import LeaseTerms
 
-_OPEN = frozenset({Word.HELD, Word.RUNNING})
+_OPEN = frozenset({Word.HELD, Word.STAGING, Word.RUNNING})
 
 
 class AttemptHeld(NamedTuple):
@@ -24,8 +24,15 @@ class AttemptHeld(NamedTuple):
     ends_us: int
 
 
+class AttemptStaging(NamedTuple):
+    """An attempt was awarded in time, and room is held on until its inputs are here, at most until a time."""
+
+    key: AttemptKey
+    until_us: int
+
+
 class ForeignAdmitted(NamedTuple):
-    """An attempt was awarded in time: its instances start."""
+    """An attempt was awarded in time, and its inputs are here: its instances start."""
 
     key: AttemptKey
 
@@ -35,18 +42,23 @@ class ForeignEnded(NamedTuple):
 
     key: AttemptKey
     word: Word
+    reason: str | None = None
 
 
-HostEvent = AttemptHeld | ForeignAdmitted | ForeignEnded
+HostEvent = AttemptHeld | AttemptStaging | ForeignAdmitted | ForeignEnded
 
 
 @dataclass(slots=True)
 class HostedAttempt:
-    """An attempt as its host knows it. Times are of the host's clock; an attempt that never had room has none."""
+    """An attempt as its host knows it. Times are of the host's clock; an attempt that never had room has none.
+
+    `reason`: why its inputs did not come, if it ended for that.
+    """
 
     word: Word
     until_us: int = 0
     ends_us: int = 0
+    reason: str | None = None
 
 
 @dataclass
@@ -63,10 +75,14 @@ class HostSide:
         match event:
             case AttemptHeld():
                 self.attempts[key] = HostedAttempt(Word.HELD, event.until_us, event.ends_us)
+            case AttemptStaging():
+                self.attempts[key].word, self.attempts[key].until_us = Word.STAGING, event.until_us
             case ForeignAdmitted():
                 self.attempts[key].word = Word.RUNNING
             case ForeignEnded():
-                self.attempts.setdefault(key, HostedAttempt(event.word)).word = event.word
+                known = self.attempts.setdefault(key, HostedAttempt(event.word))
+                known.reason = event.reason if known.word is Word.STAGING else None
+                known.word = event.word
         self._enter(key)
 
     def put(self, key: AttemptKey, known: HostedAttempt | None) -> None:
@@ -101,14 +117,23 @@ class HostSide:
             return [*older, ForeignEnded(key, Word.REFUSED)]
         return [*older, AttemptHeld(key, now_us + terms.hold_us, terms.ends_us(now_us))]
 
-    def decide_award(self, key: AttemptKey, now_us: int) -> list[HostEvent]:
-        """Start an attempt whose room is held still. One that was never heard of can never be offered later."""
+    def decide_award(self, key: AttemptKey, now_us: int, stage_us: int = 0) -> list[HostEvent]:
+        """Start an attempt whose room is held still. One that was never heard of can never be offered later.
+
+        One with inputs, which have `stage_us` to come, starts once they are here.
+        """
         known = self.attempts.get(key)
         if known is None:
             return [] if self.word_on(key) is Word.SUPERSEDED else [ForeignEnded(key, Word.UNKNOWN)]
         if self._may_start(known, now_us):
-            return [ForeignAdmitted(key)]
+            return [AttemptStaging(key, now_us + stage_us) if stage_us else ForeignAdmitted(key)]
         return self.decide_time(now_us)
+
+    def decide_staged(self, key: AttemptKey, now_us: int) -> list[HostEvent]:
+        """Start an attempt whose inputs are all here, if they came in time."""
+        known = self.attempts.get(key)
+        is_in_time = known is not None and known.word is Word.STAGING and now_us < known.until_us
+        return [ForeignAdmitted(key)] if is_in_time else []
 
     def decide_cancel(self, key: AttemptKey) -> list[HostEvent]:
         """End an attempt at the wish of its origin, also before it was heard of."""
@@ -127,7 +152,7 @@ class HostSide:
         found: list[HostEvent] = []
         for key in self.open_attempts():
             known = self.attempts[key]
-            if known.word is Word.HELD and now_us >= known.until_us:
+            if known.word is not Word.RUNNING and now_us >= known.until_us:
                 found.append(ForeignEnded(key, Word.EXPIRED))
             elif known.word is Word.RUNNING and now_us >= known.ends_us:
                 found.append(ForeignEnded(key, Word.FAILED))

@@ -45,8 +45,9 @@ async def show_job(request: Request) -> Response:
 async def list_attempts(request: Request) -> Response:
     """List the attempts to run a job at other clouds, in their order."""
     path = request.path_params
-    job = await reached(request, JobBoard).show(path["cloud"], path["job"])
-    return respond(AttemptsAnswer(attempts=[*map(attempt_answer, job.tries)], links=[]))
+    board = reached(request, JobBoard)
+    job, moved = await board.show(path["cloud"], path["job"]), await board.moved(path["cloud"], path["job"])
+    return respond(AttemptsAnswer(attempts=[attempt_answer(one, moved) for one in job.tries], links=[]))
 
 
 async def cancel_job(request: Request) -> Response:

@@ -12,7 +12,7 @@ from app.domain.errors import OfferNotFound
 from app.domain.jobs import AttemptKey
 from app.federation.hosting import Hosting
 from app.federation.promising import PromiseToPeers
-from app.federation.wire.offers import OfferBody, PromiseQuery, offer_answer, promise_answer
+from app.federation.wire.offers import AwardBody, OfferBody, PromiseQuery, offer_answer, outputs_answer, promise_answer
 from app.platform.http.auth import caller_of
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.reached import reached
@@ -28,8 +28,24 @@ async def offer_job(request: Request) -> Response:
 
 
 async def award_job(request: Request) -> Response:
-    """Start an attempt whose room is held still. One that was never offered can never be offered later."""
-    return respond(offer_answer(await _hosting(request).award(_cloud(request), _key(request))))
+    """Start an attempt whose room is held still. One that was never offered can never be offered later.
+
+    One with inputs starts once they have been pulled. The same award again brings new links, and tells how far it is.
+    """
+    has_body = request.headers.get("content-length", "0") != "0"
+    given = (await read_body(request, AwardBody)).given() if has_body else None
+    return respond(offer_answer(await _hosting(request).award(_cloud(request), _key(request), given)))
+
+
+async def show_outputs(request: Request) -> Response:
+    """Tell where the outputs of an attempt can be read, once it has finished and they are all there."""
+    return respond(outputs_answer(await _hosting(request).outputs(_cloud(request), _key(request))))
+
+
+async def release_outputs(request: Request) -> Response:
+    """Let the outputs of an attempt go: its origin has them, or wants none."""
+    await _hosting(request).release(_cloud(request), _key(request))
+    return Response(status_code=204)
 
 
 async def promise_peer(request: Request) -> Response:

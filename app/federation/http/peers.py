@@ -23,7 +23,7 @@ async def add_peer(request: Request) -> Response:
     It shows a token of the role `peer` that is called like it, up to a dot.
     """
     body = await read_body(request, PeerBody)
-    peer = await _keeper(request).add(body.name, body.url, body.cloud, body.token, body.quota.given())
+    peer = await _keeper(request).add(body.name, body.place(), body.quota.given())
     return respond(peer_answer(peer), 201, {"Location": f"/v1/peers/{peer.name}"})
 
 
@@ -40,7 +40,7 @@ async def show_peer(request: Request) -> Response:
 async def change_peer(request: Request) -> Response:
     """Change where a peer is, the token that it gave us, or what it may have here."""
     body = await read_body(request, PeerChangeBody)
-    changed = await _keeper(request).change(_name(request), body.url, body.cloud, body.token, body.quota.given())
+    changed = await _keeper(request).change(_name(request), body.place(), body.quota.given())
     return respond(peer_answer(changed))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from app.domain.events import Event, JobAwarded, JobDeclined, JobEnded, JobOffered
-from app.domain.jobs import Word
+from app.domain.jobs import AwayEnd, Word
 from app.engine.cloud import Cloud, JobRecord
 from app.engine.jobs import originside
 from app.engine.jobs.attempts import Wish
@@ -86,7 +86,10 @@ def _told(record: JobRecord, rule: OriginEvent, at_us: int, heard: Heard | None 
                 eviction_probability=promised,
             )
         case originside.AttemptEnded():
-            return JobEnded(at_us=at_us, job=name, attempt=rule.attempt, end=rule.end, is_last=rule.is_last)
+            reason = why if rule.end is AwayEnd.FAILED else None
+            return JobEnded(
+                at_us=at_us, job=name, attempt=rule.attempt, end=rule.end, is_last=rule.is_last, reason=reason
+            )
         case originside.JobGivenUp():
             return JobEnded(at_us=at_us, job=name, attempt=0, end=rule.end, is_last=True, reason=REFUSED_BY_ALL)
     raise AssertionError(f"{rule} has no event")

@@ -19,12 +19,13 @@ from app.domain.events import (
     Event,
     ForeignJobAdmitted,
     ForeignJobEnded,
+    ForeignJobStaging,
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
     RoomHeld,
 )
-from app.domain.jobs import AttemptKey, Word
+from app.domain.jobs import AttemptKey, DataFault, Word
 from app.domain.requests import StartRequest
 from app.domain.times import SECOND_US
 from app.domain.values import Basis, Guarantee, Market
@@ -36,6 +37,7 @@ from app.federation.rules.standings import hold_granted_us, hosted_use
 
 QUOTA = "quota_exceeded"
 PAUSED = "peer_paused"
+NO_STORE = "no_store"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +45,24 @@ class PeerQuota:
     """The most that a peer may have at a host.
 
     `offers`: attempts whose room is held; `cores_share`: of the cores of open nodes, in hundredths, that its held and
-    running jobs have together; `count`, `lifetime_us`: of one job.
+    running jobs have together; `count`, `lifetime_us`: of one job; `data_bytes`: inputs and outputs of all of its jobs
+    here that have not ended.
     """
 
     offers: int = 20
     cores_share: int = 10
     count: int = 256
     lifetime_us: int = 30 * 24 * 3600 * SECOND_US
+    data_bytes: int = 100 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignAsk:
-    """An offer: a group of instances of a flavor of this cloud, for at most a lifetime."""
+    """An offer: a group of instances of a flavor of this cloud, for at most a lifetime.
+
+    Its inputs have `stage_us` to come; 0: there are none. `data_bytes`: those of inputs and outputs together.
+    `has_store`: there are stores at both ends.
+    """
 
     key: AttemptKey
     flavor: str
@@ -62,6 +70,9 @@ class ForeignAsk:
     lifetime_us: int
     eviction_probability: float | None
     hold_us: int
+    stage_us: int = 0
+    data_bytes: int = 0
+    has_store: bool = True
 
     @property
     def held_id(self) -> str:
@@ -100,7 +111,7 @@ def decide_offer(
     if held is not None and not _is_same(held, ask):
         raise OfferConflict(f"attempt {ask.key.attempt} of {ask.key.job!r} was offered before with another body")
     ask = replace(ask, hold_us=hold_granted_us(cloud.jobs.standings.get(ask.key.origin), ask.hold_us))
-    terms = LeaseTerms(ask.hold_us, ask.lifetime_us, 0)
+    terms = LeaseTerms(ask.hold_us, ask.stage_us + ask.lifetime_us, 0)
     rule = cloud.jobs.host.decide_offer(ask.key, terms, at_us, is_admitted=True)
     if not rule or not isinstance(last := rule[-1], hostside.AttemptHeld):  # it was heard of before
         return _ends(cloud, rule, at_us)
@@ -117,10 +128,33 @@ def decide_offer(
 
 
 def decide_award(cloud: Cloud, key: AttemptKey, quotes: Quotes | None, at_us: int) -> Sequence[Event]:
-    """Start the job in its held room, if it is held still and the promise can be made."""
-    rule = cloud.jobs.host.decide_award(key, at_us)
-    if not any(isinstance(one, hostside.ForeignAdmitted) for one in rule):
-        return _ends(cloud, rule, at_us)
+    """Start the job in its held room, if it is held still and the promise can be made.
+
+    One with inputs keeps its room until they are here.
+    """
+    room = cloud.jobs.held.get(key)
+    rule = cloud.jobs.host.decide_award(key, at_us, 0 if room is None else room.stage_us)
+    match rule:
+        case [hostside.AttemptStaging(_, until_us)]:
+            return [ForeignJobStaging(at_us=at_us, **_fields(key), until_us=until_us)]
+        case [hostside.ForeignAdmitted()]:
+            return _started(cloud, key, quotes, at_us)
+    return _ends(cloud, rule, at_us)
+
+
+def decide_staged(cloud: Cloud, key: AttemptKey, quotes: Quotes | None, at_us: int) -> Sequence[Event]:
+    """Start a job whose inputs are here, if they came in time and the promise can be made now."""
+    return _started(cloud, key, quotes, at_us) if cloud.jobs.host.decide_staged(key, at_us) else []
+
+
+def decide_unstaged(cloud: Cloud, key: AttemptKey, fault: DataFault, at_us: int) -> Sequence[Event]:
+    """End an attempt whose inputs cannot be had."""
+    if cloud.jobs.host.word_on(key) is not Word.STAGING:
+        return []
+    return _ends(cloud, cloud.jobs.host.decide_end(key, Word.FAILED), at_us, fault)
+
+
+def _started(cloud: Cloud, key: AttemptKey, quotes: Quotes | None, at_us: int) -> Sequence[Event]:
     held = cloud.jobs.held[key]
     events: list[Event] = [
         ForeignJobAdmitted(at_us=at_us, **_fields(key), instance_id=run_name(key)),
@@ -146,8 +180,9 @@ def decide_due(cloud: Cloud, at_us: int) -> Sequence[Event]:
 
 
 def _is_same(held: RoomHeld, ask: ForeignAsk) -> bool:
-    told = held.flavor, held.count, held.lifetime_us, held.eviction_probability
-    return told == (ask.flavor, ask.count, ask.lifetime_us, ask.eviction_probability)
+    told = held.flavor, held.count, held.lifetime_us, held.eviction_probability, held.stage_us, held.data_bytes
+    asked = ask.flavor, ask.count, ask.lifetime_us, ask.eviction_probability, ask.stage_us, ask.data_bytes
+    return told == asked
 
 
 def _room(
@@ -158,6 +193,8 @@ def _room(
         return PAUSED, ()
     if ask.flavor not in cloud.flavors:
         return "no_flavor", ()
+    if ask.data_bytes + ask.stage_us and not ask.has_store:
+        return NO_STORE, ()
     if _exceeds(cloud, ask, quota):
         return QUOTA, ()
     try:
@@ -173,6 +210,7 @@ def _exceeds(cloud: Cloud, ask: ForeignAsk, quota: PeerQuota) -> bool:
     use = hosted_use(cloud, ask.key.origin)
     cores = use.cores + ask.count * cloud.flavors[ask.flavor].resources.cores
     too_large = ask.count > quota.count or ask.lifetime_us > quota.lifetime_us
+    too_large = too_large or use.data_bytes + ask.data_bytes > quota.data_bytes
     return too_large or use.holding >= quota.offers or cores > use.limit(quota.cores_share)
 
 
@@ -189,9 +227,12 @@ def _holding(
         until_us=rule.until_us,
         ends_us=rule.ends_us,
         eviction_probability=ask.eviction_probability,
+        stage_us=ask.stage_us,
+        data_bytes=ask.data_bytes,
     )
     slots = max(cloud.available_slots(ask.flavor) - ask.count + 1, 0)
-    asked = StartRequest(ask.held_id, Market.SPOT, ask.flavor, ask.hold_us, owner=ask.key.origin, count=ask.count)
+    longest_us = ask.hold_us + ask.stage_us
+    asked = StartRequest(ask.held_id, Market.SPOT, ask.flavor, longest_us, owner=ask.key.origin, count=ask.count)
     return [room, accepted(cloud, asked, at_us, nodes, Basis(slots), ())]
 
 
@@ -218,7 +259,9 @@ def _ends(cloud: Cloud, rule: Sequence[HostEvent], at_us: int, reason: str | Non
     events: list[Event] = []
     for one in rule:
         assert isinstance(one, hostside.ForeignEnded)
-        why = reason if one.word in {Word.REFUSED, Word.EXPIRED} else None
+        why = reason if one.word in {Word.REFUSED, Word.EXPIRED, Word.FAILED} else None
+        if one.word is Word.EXPIRED and cloud.jobs.host.word_on(one.key) is Word.STAGING:
+            why = why or DataFault.TOO_LATE
         events.append(ForeignJobEnded(at_us=at_us, **_fields(one.key), word=one.word, reason=why))
         names = run_name(one.key), held_name(one.key)
         there = [name for name in names if cloud.jobs.foreign.get(name) == one.key and name in cloud.running]

@@ -28,7 +28,7 @@ NO_PEERS = "no_peers"
 
 def is_same_job(asked: JobRequested, earlier: JobRequested) -> bool:
     """Return True if a job was submitted before with the same body. The time and the settings are no part of it."""
-    settings = ("at_us", "attempts", "answer_us", "hold_us", "margin_us")
+    settings = ("at_us", "attempts", "answer_us", "hold_us", "margin_us", "stage_us")
     return asked == replace(earlier, **{name: getattr(asked, name) for name in settings})
 
 

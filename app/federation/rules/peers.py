@@ -13,7 +13,8 @@ class Peer:
     """Another cloud: where its service is, the name of the cloud there, and the token that it knows us by.
 
     `name` is also that of the tokens that it shows here, up to their first dot. `paused_by`: an operator, or the
-    breaker, which looks at awards that ended since `judged_from`.
+    breaker, which looks at awards that ended since `judged_from`. `objects_url`: the endpoint of its object store, to
+    which all its links must lead; None: no data of jobs is moved from or to it.
     """
 
     name: str
@@ -26,3 +27,4 @@ class Peer:
     paused_by: str | None
     paused_at: datetime | None
     judged_from: datetime
+    objects_url: str | None = None

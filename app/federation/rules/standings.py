@@ -39,13 +39,14 @@ class PreemptedShare(NamedTuple):
 class HostedUse(NamedTuple):
     """The room of a peer at a cloud here now: attempts with held room, those that run, and the cores of both.
 
-    `open_cores`: those of all open nodes.
+    `open_cores`: those of all open nodes; `data_bytes`: the inputs and outputs of all these attempts.
     """
 
     holding: int
     running: int
     cores: int
     open_cores: int
+    data_bytes: int = 0
 
     def limit(self, cores_share: int) -> int:
         """Return how many cores it may have, of a share in hundredths."""
@@ -56,11 +57,11 @@ def hosted_use(cloud: Cloud, origin: str) -> HostedUse:
     """Return what a peer has at a cloud now."""
     host = cloud.jobs.host
     own = [key for key in host.open_attempts() if key.origin == origin]
-    holding = sum(host.word_on(key) is Word.HELD for key in own)
+    holding = sum(host.word_on(key) is not Word.RUNNING for key in own)
     rooms = [cloud.jobs.held[key] for key in own]
     cores = sum(one.count * cloud.flavors[one.flavor].resources.cores for one in rooms)
     every = sum(node.capacity.cores for node in cloud.nodes_in_order() if node.status is NodeStatus.OPEN)
-    return HostedUse(holding, len(own) - holding, cores, every)
+    return HostedUse(holding, len(own) - holding, cores, every, sum(one.data_bytes for one in rooms))
 
 
 def broken(fates: Sequence[AwardFate]) -> str | None:

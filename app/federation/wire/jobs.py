@@ -2,20 +2,73 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, field_validator
+from pydantic_core import PydanticCustomError
 
 from app.domain.events import JobRequested
-from app.domain.jobs import LONGEST_JOB_ID, MOST_JOB_INSTANCES, AwayEnd, Federate, OnPreempted
+from app.domain.jobs import (
+    LONGEST_JOB_ID,
+    MOST_JOB_INSTANCES,
+    AwayEnd,
+    DataObject,
+    Federate,
+    OnPreempted,
+    OutputObject,
+)
 from app.domain.times import seconds, to_datetime
 from app.engine.cloud import JobRecord, Try
+from app.federation.rules.data import (
+    KEY_PATTERN,
+    LONGEST_KEY,
+    MOST_OBJECT_BYTES,
+    MOST_OBJECTS,
+    SHA256_PATTERN,
+    Direction,
+    Transfer,
+    is_key,
+)
 from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Time
 from tenure_client.forms.answer import Link
-from tenure_client.forms.jobs import AttemptAnswer, JobAnswer
+from tenure_client.forms.jobs import (
+    AttemptAnswer,
+    DataObjectAnswer,
+    JobAnswer,
+    OutputObjectAnswer,
+    ProgressAnswer,
+)
 
 MOST_PEERS = 64
 JobName = Annotated[Name, Field(max_length=LONGEST_JOB_ID)]
+
+
+def _own_key(key: str) -> str:
+    if not is_key(key):
+        raise PydanticCustomError("key", "must not be a key in the folder of the service itself")
+    return key
+
+
+ObjectKey = Annotated[str, Field(pattern=f"^{KEY_PATTERN}$", max_length=LONGEST_KEY), AfterValidator(_own_key)]
+Bytes = Annotated[int, Field(ge=0, le=MOST_OBJECT_BYTES), WHOLE]
+
+
+class InputBody(Body):
+    """An object in the cloud's store that the job reads."""
+
+    key: ObjectKey
+    bytes: Bytes
+    sha256: Annotated[str, Field(pattern=f"^{SHA256_PATTERN}$")] = Field(
+        description="Its digest, in small hexadecimal digits."
+    )
+
+
+class OutputBody(Body):
+    """An object that the job is to leave behind."""
+
+    key: ObjectKey
+    bytes: Bytes = Field(description="The most bytes that it may have.")
 
 
 class JobBody(Body):
@@ -40,6 +93,21 @@ class JobBody(Body):
         None, description="The largest probability of preemption at a peer; by default the peer's own."
     )
     at_us: Time | None = Field(None, description=AT)
+    inputs: Annotated[list[InputBody], Field(max_length=MOST_OBJECTS)] | None = Field(
+        None, description="What it reads: a peer gets a copy before the job starts there."
+    )
+    outputs: Annotated[list[OutputBody], Field(max_length=MOST_OBJECTS)] | None = Field(
+        None, description="What it leaves behind: it is fetched from a peer."
+    )
+    most_bytes: ClassVar[int] = 1 << 16
+    most_values: ClassVar[int] = 512
+
+    @field_validator("inputs", "outputs")
+    @classmethod
+    def _once(cls, given: list[InputBody] | list[OutputBody] | None) -> list[InputBody] | list[OutputBody] | None:
+        if given is not None and len({one.key for one in given}) < len(given):
+            raise PydanticCustomError("twice", "must not name a key twice")
+        return given
 
     def asked(self, owner: str | None) -> JobRequested:
         """Return the job as it is asked for. Its time comes with the decision."""
@@ -53,6 +121,8 @@ class JobBody(Body):
             on_preempted=self.on_preempted,
             eviction_probability=self.probability,
             owner=owner,
+            inputs=tuple(DataObject(one.key, one.bytes, one.sha256) for one in self.inputs or ()),
+            outputs=tuple(OutputObject(one.key, one.bytes) for one in self.outputs or ()),
         )
 
 
@@ -83,11 +153,21 @@ def job_answer(cloud: str, job: JobRecord) -> JobAnswer:
         requested_at=to_datetime(asked.at_us),
         ended_at=None if job.ended_us is None else to_datetime(job.ended_us),
         links=[Link(rel="self", href=path), Link(rel="attempts", href=f"{path}/attempts")],
+        inputs=[DataObjectAnswer(key=one.key, bytes=one.bytes, sha256=one.sha256) for one in asked.inputs],
+        outputs=[OutputObjectAnswer(key=one.key, bytes=one.bytes) for one in asked.outputs],
+        outputs_state=_outputs_state(job),
+        outputs_reason=None if job.collected is None else job.collected.reason,
     )
 
 
-def attempt_answer(tried: Try) -> AttemptAnswer:
-    """Return the wire form of an attempt."""
+def _outputs_state(job: JobRecord) -> str | None:
+    if job.collected is None:
+        return "collecting" if job.is_collecting else None
+    return "collected" if job.collected.reason is None else "lost"
+
+
+def attempt_answer(tried: Try, moved: Sequence[Transfer]) -> AttemptAnswer:
+    """Return the wire form of an attempt, with the data of its job that is on its way."""
     return AttemptAnswer(
         attempt=tried.number,
         peer=tried.peer,
@@ -98,4 +178,15 @@ def attempt_answer(tried: Try) -> AttemptAnswer:
         outcome=tried.outcome,
         why=tried.why,
         eviction_probability=tried.eviction_probability,
+        inputs=_progress([one for one in moved if (one.attempt, one.direction) == (tried.number, Direction.SENT)]),
+        outputs=_progress([one for one in moved if (one.attempt, one.direction) == (tried.number, Direction.OUT)]),
+    )
+
+
+def _progress(moved: Sequence[Transfer]) -> ProgressAnswer | None:
+    if not moved:
+        return None
+    fault = next((one.fault for one in moved if one.fault is not None), None)
+    return ProgressAnswer(
+        bytes=sum(one.bytes for one in moved), done_bytes=sum(one.done_bytes for one in moved), fault=fault
     )

@@ -10,7 +10,7 @@ from pydantic import Field
 from app.domain.jobs import Word
 from app.domain.times import seconds
 from app.domain.values import OWNER_PATTERN
-from app.federation.peering import PeerTrial
+from app.federation.peering import PeerPlace, PeerTrial
 from app.federation.rules.foreignside import PeerQuota
 from app.federation.rules.peers import Peer
 from app.federation.rules.standings import preempted
@@ -34,6 +34,7 @@ PeerName = Annotated[str, Field(pattern=f"^{OWNER_PATTERN}$", max_length=_LONGES
 Url = Annotated[str, Field(min_length=1, max_length=_LONGEST_URL)]
 Secret = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[!-~]+$")]
 _URL = "Where its service is, `https://...`, without a path of this interface."
+_OBJECTS = "The endpoint of its object store. Links to anywhere else are refused; without it no data is moved."
 _CLOUD = "The name of the cloud there."
 _SECRET = "The token of the role `peer` that it gave us. It is shown to nobody."  # noqa: S105 - a description
 
@@ -49,6 +50,9 @@ class PeerQuotaBody(Body):
     )
     count: Annotated[int, Field(ge=1, le=256), WHOLE] | None = Field(None, description="Instances of one job; 256.")
     lifetime_us: PositiveSeconds | None = Field(None, description="The lifetime of one job; 30 days.")
+    data_bytes: Annotated[int, Field(ge=0, le=10**15), WHOLE] | None = Field(
+        None, description="Inputs and outputs of all of its jobs that have not ended; 100 GB."
+    )
 
     def given(self) -> dict[str, Any]:
         """Return what is given."""
@@ -62,7 +66,12 @@ class PeerBody(Body):
     url: Url = Field(description=_URL)
     cloud: Name = Field(description=_CLOUD)
     token: Secret = Field(description=_SECRET)
+    objects_url: Url | None = Field(None, description=_OBJECTS)
     quota: PeerQuotaBody = PeerQuotaBody()
+
+    def place(self) -> PeerPlace:
+        """Return where it is, and the token that it gave."""
+        return PeerPlace(self.url, self.cloud, self.token, self.objects_url)
 
 
 class PeerChangeBody(Body):
@@ -71,7 +80,12 @@ class PeerChangeBody(Body):
     url: Url | None = Field(None, description=_URL)
     cloud: Name | None = Field(None, description=_CLOUD)
     token: Secret | None = Field(None, description=_SECRET)
+    objects_url: Url | None = Field(None, description=_OBJECTS)
     quota: PeerQuotaBody = PeerQuotaBody()
+
+    def place(self) -> PeerPlace:
+        """Return where it is, and the token that it gave."""
+        return PeerPlace(self.url, self.cloud, self.token, self.objects_url)
 
 
 def peer_answer(peer: Peer) -> PeerAnswer:
@@ -89,8 +103,10 @@ def peer_answer(peer: Peer) -> PeerAnswer:
             cores_share=quota.cores_share,
             count=quota.count,
             lifetime_s=seconds(quota.lifetime_us),
+            data_bytes=quota.data_bytes,
         ),
         created_at=peer.created_at,
+        objects_url=peer.objects_url,
         links=[
             Link(rel="self", href=f"/v1/peers/{peer.name}"),
             Link(rel="standing", href=f"/v1/peers/{peer.name}/standing"),

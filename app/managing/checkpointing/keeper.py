@@ -157,7 +157,7 @@ class CheckpointKeeper:
         self._help(job, "--save", job.folder.job, "--why", why, "--keep", keep, *more)
 
     def _help(self, job: KeptJob, *arguments: str) -> None:
-        command = [*self._machines.inside(job.node), str(launcher_of(self._wanted)), *arguments]
+        command = self._machines.call(job.node, [str(launcher_of(self._wanted)), *arguments])
         self._helpers[job.folder.job] = start_helper(command, self._folder / "helpers.log")
 
     def save_now(self, job_id: str, jobs: Iterable[QueuedJob]) -> Manifest:
@@ -168,7 +168,7 @@ class CheckpointKeeper:
         keep = str(self._wanted.checkpoint.keep)
         arguments = [str(launcher_of(self._wanted)), "--save", job.folder.job, "--keep", keep]
         try:
-            said = run([*self._machines.inside(job.node), *arguments], timeout_s=_ASKED_TIMEOUT_S)
+            said = run(self._machines.call(job.node, arguments), timeout_s=_ASKED_TIMEOUT_S)
         except ProgramFailed as error:
             raise ProgramFailed(f"no checkpoint of job {job_id}: {str(error).rpartition(': ')[2]}") from None
         return job.folder.manifest(int(said.split()[0]))

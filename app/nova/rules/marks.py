@@ -37,9 +37,20 @@ def marks_of_notice(server: Server, leaves_by: datetime) -> list[ServerStep]:
     return steps
 
 
+def marks_of_end(server: Server, known: KnownLife) -> list[ServerStep]:
+    """Return the step after which a server that is about to be ended tells when it was evicted, and from what promise.
+
+    What Nova keeps of a deleted server then says whether the eviction came within the lifetime.
+    """
+    if server.status not in _MAY_BE_MARKED or known.ended_at is None:
+        return []
+    told = _promise(known) | ({} if EVICT_AT in server.metadata else {EVICT_AT: moment_text(known.ended_at)})
+    return _missing(server, told, "Tenure has evicted it")
+
+
 def moment_text(at: datetime) -> str:
-    """Return a time as metadata have it: to the second, in UTC."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Return a time as metadata have it: in UTC, with microseconds where there are any."""
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
 def _promise(known: KnownLife) -> dict[str, str]:

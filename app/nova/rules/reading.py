@@ -26,9 +26,9 @@ def read_server(told: Mapping[str, Any]) -> Server:
         plain_flavor=plain_name(flavor["original_name"], extra_specs),
         demand=demand_of(flavor),
         is_spot=is_spot(extra_specs),
-        created_at=_moment(told["created"]),
-        updated_at=_moment(told["updated"]),
-        launched_at=None if launched is None else _moment(launched),
+        created_at=moment_of(told["created"]),
+        updated_at=moment_of(told["updated"]),
+        launched_at=None if launched is None else moment_of(launched),
         project=told.get("tenant_id"),
         user=told.get("user_id"),
         metadata=told.get("metadata") or {},
@@ -36,7 +36,7 @@ def read_server(told: Mapping[str, Any]) -> Server:
     )
 
 
-def _moment(text: str) -> datetime:
+def moment_of(text: str) -> datetime:
     """Return a time as Nova writes it: in UTC, in some fields without saying so."""
     at = datetime.fromisoformat(text)
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)

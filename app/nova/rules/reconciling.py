@@ -7,12 +7,12 @@ where, and Tenure's log about what was promised and decided. Every step may be t
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
 from app.nova.rules.lives import Life
-from app.nova.rules.marks import marks_of_notice, marks_of_promise
+from app.nova.rules.marks import marks_of_end, marks_of_notice, marks_of_promise
 from app.nova.rules.seen import KnownLife, Presence, Server, ServerStep, ServerVerdict, StepKind
 from app.nova.rules.sizes import is_size_of
 
@@ -75,6 +75,17 @@ def presence_of(server: Server) -> Presence:
     return Presence.MOVES if server.status in _MOVES else Presence.HOLDS
 
 
+def building_s(server: Server, now: datetime) -> float:
+    """Return for how many seconds a server has been built without a node, or unshelved; 0 for any other."""
+    is_building = presence_of(server) is Presence.BUILDS and server.node is None
+    return max((now - _built_since(server)).total_seconds(), 0.0) if is_building else 0.0
+
+
+def _built_since(server: Server) -> datetime:
+    """Return since when a server is being built. Of one that is in no cell yet Nova says each time: updated now."""
+    return server.created_at if server.status == "BUILD" else server.updated_at
+
+
 def decide(
     server: Server | None, known: KnownLife | None, nodes: AbstractSet[str], choices: NovaChoices, moments: ViewTimes
 ) -> ServerVerdict:
@@ -128,7 +139,7 @@ def _building(server: Server, known: KnownLife | None, choices: NovaChoices, mom
     """Wait for what Nova builds. What stays without a node for very long comes to nothing."""
     if known is None or not known.runs or server.node is not None:
         return ServerVerdict()
-    left_s = choices.build_timeout_s - (moments.now - max(server.updated_at, known.at)).total_seconds()
+    left_s = choices.build_timeout_s - (moments.now - max(_built_since(server), known.at)).total_seconds()
     if left_s > 0:
         return ServerVerdict(again_s=left_s)
     return ServerVerdict((ServerStep(StepKind.ABORT, "Nova has not built it in time", known.life),))
@@ -139,7 +150,8 @@ def _evicted(server: Server, known: KnownLife, choices: NovaChoices, now: dateti
     left_s = 0.0 if known.leaves_by is None else (known.leaves_by - now).total_seconds()
     if known.leaves_by is not None and left_s > 0:
         return ServerVerdict(tuple(marks_of_notice(server, known.leaves_by)), again_s=left_s)
-    return _end(server, choices, now)
+    verdict = _end(server, choices, now)
+    return replace(verdict, steps=(*marks_of_end(server, known), *verdict.steps)) if verdict.steps else verdict
 
 
 def _end(server: Server, choices: NovaChoices, now: datetime) -> ServerVerdict:

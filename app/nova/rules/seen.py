@@ -45,6 +45,7 @@ class KnownLife:
     """The newest life of a server as Tenure knows it. `status` is Tenure's word, `demand` that of its flavor.
 
     `leaves_by` is the deadline of an eviction that nobody has confirmed; `deadline` the end of its promise.
+    `ended_at` is None while it runs.
     """
 
     life: Life
@@ -58,6 +59,7 @@ class KnownLife:
     probability: float | None = None
     epoch: int | None = None
     leaves_by: datetime | None = None
+    ended_at: datetime | None = None
     is_observed: bool = False
 
     @property

@@ -49,6 +49,11 @@ def federation_lock(cloud_id: int) -> LockId:
     return _number("federation"), cloud_id
 
 
+def data_lock(cloud_id: int) -> LockId:
+    """Return the lock that a process holds to move the data of a cloud's jobs."""
+    return _number("data"), cloud_id
+
+
 def peer_lock(cloud_id: int, peer: str) -> LockId:
     """Return the lock that a process holds to speak to a peer for a cloud."""
     return _number(f"peer.{peer}"), cloud_id

@@ -18,7 +18,6 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     Numeric,
     SmallInteger,
     Table,
@@ -27,17 +26,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "%(table_name)s_pkey",
-        "uq": "%(table_name)s_%(column_0_name)s_key",
-        "fk": "%(table_name)s_%(column_0_name)s_fkey",
-    }
-)
+from app.platform.database.schema_peers import metadata
+
+__all__ = ["event", "metadata"]
 
 _NOW = text("now()")
-_MADE, _JUDGED = ("created_at", "changed_at"), ("created_at", "judged_from")
+_MADE = ("created_at", "changed_at")
 _STARTS = text("kind IN ('instance_started', 'instance_rejected')")
+_OF_PROJECTS = text("kind IN ('instance_started', 'instance_rejected') AND data->>'project' IS NOT NULL")
 _POLICIES = text("kind IN ('cloud_created', 'policy_changed')")
 _ENDS = text("kind IN ('instance_stopped', 'instance_evicted')")
 _EXTENSIONS = text("kind IN ('instance_extended', 'extension_rejected')")
@@ -45,6 +41,7 @@ _MOVES = text("kind IN ('instance_moved')")
 _NOTICES = text("kind IN ('eviction_scheduled', 'eviction_confirmed', 'eviction_overdue', 'eviction_risk')")
 _ENDINGS = text("kind IN ('promise_ending')")
 _OF_JOB = "'job_requested', 'job_admitted', 'job_offered', 'job_declined', 'job_awarded', 'job_cancelled', 'job_ended'"
+_OF_JOB += ", 'job_collected', 'job_outputs_lost'"
 _JOBS = text(f"kind IN ({_OF_JOB})")
 
 agreement = Table(
@@ -89,6 +86,7 @@ Index("event_extension", event.c.cloud_id, event.c.instance_id, event.c.seq, pos
 _ASKED = (event.c.cloud_id, event.c.instance_id, event.c.kind, text("((data->>'lifetime_us')::bigint)"), event.c.at_us)
 Index("event_extension_asked", *_ASKED, postgresql_where=_EXTENSIONS)
 Index("event_job", event.c.cloud_id, text("(data->>'job')"), event.c.seq, postgresql_where=_JOBS)
+Index("event_of_project", event.c.cloud_id, text("(data->>'project')"), event.c.seq, postgresql_where=_OF_PROJECTS)
 Index("event_flavor", event.c.cloud_id, text("(data->>'flavor')"), postgresql_where=text("kind = 'flavor_added'"))
 
 snapshot = Table(
@@ -156,18 +154,6 @@ token = Table(
     Column("last_used_at", DateTime(timezone=True)),
 )
 Index("token_one_name", token.c.name, unique=True, postgresql_where=text("revoked_at IS NULL"))
-
-peer = Table(
-    "peer",
-    metadata,
-    Column("id", Integer, Identity(always=True), primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
-    *(Column(name, Text, nullable=False) for name in ("url", "cloud", "secret")),
-    *(Column(name, Text) for name in ("paused_because", "paused_by")),
-    Column("paused_at", DateTime(timezone=True)),
-    Column("quota", JSONB, nullable=False, server_default="{}"),
-    *(Column(name, DateTime(timezone=True), nullable=False, server_default=_NOW) for name in _JUDGED),
-)
 
 webhook = Table(
     "webhook",

@@ -36,6 +36,7 @@ _TRIES = 3
 _CACHE_MAX = 10_000
 _STRANGERS_AT_ONCE = 2
 _FOREIGN_STRANGERS_AT_ONCE = 8
+_FOREIGN_STRANGERS_WAITING = 64
 
 
 _PROJECT_READS = frozenset({Role.PROJECT_READER})
@@ -101,6 +102,7 @@ class Authenticator:
         self._asked: dict[bytes, _LookUp] = {}
         self._strangers = asyncio.Semaphore(_STRANGERS_AT_ONCE)
         self._foreign_strangers = asyncio.Semaphore(_FOREIGN_STRANGERS_AT_ONCE)
+        self._foreign_asked: set[bytes] = set()
         self._listed: frozenset[bytes] = frozenset()
         self._listed_s = -inf
         self._listing = asyncio.Lock()
@@ -118,6 +120,10 @@ class Authenticator:
                     self._listed = await self._tokens().valid_hashes()
                 self._listed_s = monotonic()
         return sha256(token).digest() in self._listed
+
+    def may_be_new(self, token: bytes) -> bool:
+        """Return True for another service's token, of which it makes new ones all the time, while few are asked for."""
+        return self._tokens().is_foreign(token) and len(self._foreign_asked) < _FOREIGN_STRANGERS_WAITING
 
     async def caller(self, token: bytes) -> Caller:
         """Return the token's caller. Raise Unauthenticated if it is not valid.
@@ -148,12 +154,15 @@ class Authenticator:
         if look_up is None or not look_up.may_be_joined():
             look_up = self._asked[token_hash] = _LookUp(partial(self._ask, token_hash, token))
             look_up.task.add_done_callback(partial(self._answered, token_hash, look_up))
+            if self._tokens().is_foreign(token):
+                self._foreign_asked.add(token_hash)
         return look_up
 
     def _answered(self, token_hash: bytes, look_up: _LookUp, _: object) -> None:
         """Forget the look-up; whoever still waits for it has its answer, or its error."""
         if self._asked.get(token_hash) is look_up:
             del self._asked[token_hash]
+            self._foreign_asked.discard(token_hash)
         if not look_up.task.cancelled():
             look_up.task.exception()
 
@@ -201,11 +210,13 @@ async def identify(request: Request, token: bytes) -> Caller:
     """Return the token's caller. Raise Unauthenticated if it is not valid, RateExceeded if they call too often.
 
     For a while, an address that sent many wrong tokens can only use tokens that were valid seconds before. So callers
-    who share an address with a guesser are not locked out, and no guess is looked up.
+    who share an address with a guesser are not locked out, and no guess is looked up. Another service's tokens are new
+    for each caller and hour: they are looked up still, as long as few others wait for that.
     """
     authenticator: Authenticator = request.app.state.authenticator
     rates: Rates = request.app.state.rates
-    if rates.is_shut(request.scope) and authenticator.known(token) is None and not await authenticator.is_listed(token):
+    is_strange = rates.is_shut(request.scope) and authenticator.known(token) is None
+    if is_strange and not await authenticator.is_listed(token) and not authenticator.may_be_new(token):
         rates.check_address(request.scope)
     try:
         caller = await authenticator.caller(token)

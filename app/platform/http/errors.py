@@ -167,6 +167,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.OfferConflict: Problem(409, "preemptible.offer.conflict", "The attempt was offered with another body"),
     errors.PeerRefused: Problem(400, "preemptible.peer.refused_address", "This URL is not allowed for a peer"),
     errors.ClockExternal: Problem(400, "preemptible.job.clock_external", "The cloud's clock is external"),
+    errors.DataUnavailable: Problem(409, "preemptible.job.data_unavailable", "The job's data is not available"),
     errors.JobNotFound: Problem(404, "preemptible.job.not_found", "No such job"),
     errors.OwnerNotFound: Problem(404, "preemptible.owner.not_found", "No such owner"),
     errors.WebhookNotFound: Problem(404, "preemptible.webhook.not_found", "No such webhook"),

@@ -36,6 +36,8 @@ COSTS = {
     "award_job": 10,
     "offer_job": 10,
     "show_offer": 2,
+    "show_outputs": 5,
+    "release_outputs": 10,
     "withdraw_offer": 10,
     "list_attempts": 5,
     "list_clusters": 10,

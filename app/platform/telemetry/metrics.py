@@ -35,6 +35,7 @@ PROCESS = CollectorRegistry()
 """The registry of everything that this process counts."""
 
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
+_TRANSFER_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)
 _APPEND_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _RECOMPUTATION_S = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 _BATCH = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -89,6 +90,22 @@ OFFER_S = _histogram(
     "Time of messages of this worker to a peer about jobs, until its answer, or until none was waited for any more.",
     ["peer"],
     buckets=_REQUEST_S,
+)
+TRANSFER_BYTES = _counter(
+    "tenure_transfer_bytes_total",
+    "Bytes of jobs' data that this worker pulled from a peer: `in` as a host, `out` as an origin.",
+    ["peer", "direction"],
+)
+TRANSFER_S = _histogram(
+    "tenure_transfer_duration_seconds",
+    "Time of one try that brought an object: `in`, `out`, or `seal`, the reading of an output for its digest.",
+    ["direction"],
+    buckets=_TRANSFER_S,
+)
+TRANSFER_FAULTS = _counter(
+    "tenure_transfer_faults_total",
+    "Tries that did not bring an object, by reason; most are tried again.",
+    ["peer", "direction", "reason"],
 )
 EXTENDED = _counter(
     "tenure_automatic_extensions_total",

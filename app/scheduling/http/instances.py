@@ -33,6 +33,7 @@ from app.platform.turns import Turns
 from app.scheduling.elsewhere import Elsewhere
 from app.scheduling.http.batches import FEW, read_batch
 from app.scheduling.log_reads import LogReads
+from app.scheduling.novas import NovaClouds
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.wire.instances import (
     DrillBody,
@@ -88,6 +89,7 @@ def _of_project(request: Request, body: SingleStartBody) -> StartRequest:
         raise Forbidden(f"the token is for the project {project}, and the start for another one")
     if body.may_run_elsewhere:
         raise Forbidden("jobs are not of one project: this needs the role member")
+    _check_not_novas(request)
     return replace(asked, project=project)
 
 
@@ -96,8 +98,16 @@ async def stop_instance(request: Request) -> Response:
     at_us = read_query(request, AtQuery).at_us if request.scope["query_string"] else None
     path = request.path_params
     await check_own(request, path["instance"])
+    _check_not_novas(request)
     await reached(request, Scheduler).stop(path["cloud"], StopRequest(path["instance"], at_us, owner_of(request)))
     return Response(status_code=204)
+
+
+def _check_not_novas(request: Request) -> None:
+    """Raise Forbidden where a caller of one project has to ask Nova for its servers instead."""
+    cloud = request.path_params["cloud"]
+    if project_of(request) is not None and cloud in reached(request, NovaClouds).names:
+        raise Forbidden(f"instances of {cloud} are servers of Nova: create and delete them there")
 
 
 async def extend_instance(request: Request) -> Response:

@@ -40,6 +40,11 @@ class Clouds:
         rows = await self._database.execute('SELECT name, id FROM cloud WHERE NOT importing ORDER BY name COLLATE "C"')
         return {row.name: row.id for row in rows}
 
+    async def importing(self) -> frozenset[int]:
+        """Return the ids of the clouds that are being imported, or whose import was cut off."""
+        rows = await self._database.execute("SELECT id FROM cloud WHERE importing")
+        return frozenset(int(row.id) for row in rows)
+
 
 async def enter_cloud(database: Database, name: str, first: Sequence[Recorded], *, importing: bool) -> int:
     """Insert a cloud with its log's first events, and return its id. Raise CloudExists if the name is taken."""

@@ -75,8 +75,8 @@ ORDER BY seq DESC LIMIT %(limit)s
 _STARTED_PAGE = f"""
 {_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND kind IN {STARTS}
 AND (%(market)s::text IS NULL OR data->>'market' = %(market)s)
-AND (%(project)s::text IS NULL OR data->>'project' = %(project)s) ORDER BY seq LIMIT %(limit)s
 """
+_OF_PROJECT = "AND data->>'project' = %(project)s"
 _ADMITTED_SPOT = f"""
 {_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s
 AND kind = 'instance_started' AND data->>'market' = 'spot' ORDER BY seq
@@ -226,8 +226,9 @@ class LogAccess:
         self, cloud_id: int, after_seq: int, limit: int, market: Market | None = None, project: str | None = None
     ) -> list[Recorded]:
         """Return the next decisions on starts after a seq, at most `limit`, of one market and project or of all."""
+        statement = f"{_STARTED_PAGE} {'' if project is None else _OF_PROJECT} ORDER BY seq LIMIT %(limit)s"
         asked = {"market": market and market.value, "project": project}
-        return await self.query(_STARTED_PAGE, {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit, **asked})
+        return await self.query(statement, {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit, **asked})
 
     async def admitted_spot(self, cloud_id: int, after_seq: int, up_to_seq: int) -> list[Recorded]:
         """Return the accepted spot starts after one seq, up to another."""

@@ -44,6 +44,7 @@ from tenure_client.forms.jobs import AttemptsAnswer, JobAnswer, JobsAnswer
 from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
 from tenure_client.forms.owners import OwnerAnswer, OwnersAnswer
 from tenure_client.forms.peers import (
+    MadeOutputsAnswer,
     OfferWordAnswer,
     PeerAnswer,
     PeerPromiseAnswer,
@@ -306,6 +307,8 @@ _OFFER = f"{_CLOUD}/offers/{{offer}}/{{attempt}}"
 OFFER_JOB = Endpoint("PUT", _OFFER, OfferWordAnswer, Chapter.PEERS, "Offer a job", 201)
 AWARD_JOB = Endpoint("PUT", f"{_OFFER}/award", OfferWordAnswer, Chapter.PEERS, "Award a job")
 OFFER = Endpoint("GET", _OFFER, OfferWordAnswer, Chapter.PEERS, "Show an attempt")
+OUTPUTS = Endpoint("GET", f"{_OFFER}/outputs", MadeOutputsAnswer, Chapter.PEERS, "Ask for an attempt's outputs")
+COLLECTED = Endpoint("PUT", f"{_OFFER}/collected", NOTHING, Chapter.PEERS, "Let an attempt's outputs go", 204)
 WITHDRAW_OFFER = Endpoint("DELETE", _OFFER, OfferWordAnswer, Chapter.PEERS, "End an attempt")
 PEER_PROMISE = Endpoint("GET", f"{_CLOUD}/promise", PeerPromiseAnswer, Chapter.PEERS, "Ask what a host promises")
 _PEER = "/v1/peers/{peer}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar, cast
@@ -49,6 +50,7 @@ _NOT_CONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout)
 _NOT_SENT = (*_NOT_CONNECTED, httpx2.PoolTimeout)
 _SENSELESS = (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+_reading_a_form = threading.Lock()
 _encode = msgspec.json.Encoder().encode
 
 
@@ -194,14 +196,22 @@ def event_in(frame: httpx2.ServerSentEvent) -> EventAnswer | None:
         raise AnswerUnreadable(f"the stream of events holds what is no event: {error}") from error
 
 
+def _decoder(kind: type) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a form. While msgspec reads a form for the first time no other thread may use it."""
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        with _reading_a_form:
+            decoder = _decoders.setdefault(kind, msgspec.json.Decoder(kind))
+    return decoder
+
+
 def _decoded(kind: type, response: httpx2.Response) -> object:
     if kind is type(None):
         return None
     if kind is str:
         return response.text
-    decoder = _decoders.get(kind) or _decoders.setdefault(kind, msgspec.json.Decoder(kind))
     try:
-        return decoder.decode(response.content)
+        return _decoder(kind).decode(response.content)
     except msgspec.DecodeError as error:
         told = f"{response.url}: the answer is not as documented, so it may be no Tenure's: {error}"
         raise AnswerUnreadable(told) from error
@@ -210,7 +220,7 @@ def _decoded(kind: type, response: httpx2.Response) -> object:
 def _problems(content: bytes) -> list[ErrorAnswer]:
     """Return the entries of an error answer; nothing if it is another one, such as a proxy's."""
     try:
-        found: ErrorsAnswer = msgspec.json.decode(content, type=ErrorsAnswer)
+        found: ErrorsAnswer = _decoder(ErrorsAnswer).decode(content)
     except msgspec.DecodeError:
         return []
     return found.errors

@@ -23,9 +23,14 @@ def submit_job(
     peers: Sequence[str] | None = None,
     on_preempted: str = "fail",
     eviction_probability: float | None = None,
+    inputs: Sequence[tuple[str, int, str]] | None = None,
+    outputs: Sequence[tuple[str, int]] | None = None,
     at: datetime | None = None,
 ) -> Call[JobAnswer]:
     """Submit a job of `count` instances, which run all or none.
+
+    `inputs`: objects in the cloud's store that a peer gets a copy of, as key, bytes and SHA-256; `outputs`: objects
+    that are fetched from a peer, as key and most bytes.
 
     Repeating the call shows the job as it is now; the same id with another body raises Conflict.
     """
@@ -38,6 +43,8 @@ def submit_job(
         "peers": None if peers is None else [*peers],
         "on_preempted": on_preempted,
         "eviction_probability": eviction_probability,
+        "inputs": None if inputs is None else [{"key": k, "bytes": n, "sha256": s} for k, n, s in inputs],
+        "outputs": None if outputs is None else [{"key": k, "bytes": n} for k, n in outputs],
         "at": at,
     }
     return endpoints.SUBMIT_JOB.call(body=body, cloud=cloud)

@@ -10,11 +10,17 @@ from tenure_client.forms.peers import PeerAnswer, PeersAnswer, PeerStandingAnswe
 
 
 def add_peer(
-    name: str, url: str, cloud: str, token: str, *, quota: Mapping[str, int | float] | None = None
+    name: str,
+    url: str,
+    cloud: str,
+    token: str,
+    *,
+    quota: Mapping[str, int | float] | None = None,
+    objects_url: str | None = None,
 ) -> Call[PeerAnswer]:
-    """Enter another cloud. `token` is the one of the role peer that it gave us."""
-    body = {"name": name, "url": url, "cloud": cloud, "token": token, "quota": None if quota is None else {**quota}}
-    return endpoints.ADD_PEER.call(body=body)
+    """Enter another cloud. `token` is the one of the role peer that it gave us, `objects_url` its object store."""
+    body = {"name": name, "url": url, "cloud": cloud, "token": token, "objects_url": objects_url}
+    return endpoints.ADD_PEER.call(body={**body, "quota": None if quota is None else {**quota}})
 
 
 def peers() -> Call[PeersAnswer]:
@@ -34,10 +40,11 @@ def change_peer(
     cloud: str | None = None,
     token: str | None = None,
     quota: Mapping[str, int | float] | None = None,
+    objects_url: str | None = None,
 ) -> Call[PeerAnswer]:
     """Change where a peer is, the token that it gave us, or what it may have here."""
-    body = {"url": url, "cloud": cloud, "token": token, "quota": None if quota is None else {**quota}}
-    return endpoints.CHANGE_PEER.call(body=body, peer=peer)
+    body = {"url": url, "cloud": cloud, "token": token, "objects_url": objects_url}
+    return endpoints.CHANGE_PEER.call(body={**body, "quota": None if quota is None else {**quota}}, peer=peer)
 
 
 def pause_peer(peer: str) -> Call[PeerAnswer]:

@@ -20,10 +20,17 @@ _AGAIN_S = 1.0
 _PAGE = 1000
 _BUSY = 429
 _FAULT = 500
+_PATIENCE_S = 5.0
+"""A request that Tenure asks to come later waits for so long in all."""
+_LEAST_WAIT_S = 1.0
 
 
 class TenureUnreachable(Exception):
     """Tenure gave no answer, or none that decides."""
+
+
+class TenureBusy(TenureUnreachable):
+    """Tenure answers, and asks to be left alone for longer than a server may wait."""
 
 
 class TenureRefused(Exception):
@@ -53,11 +60,33 @@ class Pausing:
         self._open_until_s = -1.0
 
 
+class Holding:
+    """The moment before which Tenure wants no request, by its last 429. Threads may share it."""
+
+    def __init__(
+        self, now_s: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._now_s, self._sleep = now_s, sleep
+        self._until_s = -1.0
+
+    def hold(self, seconds: float) -> None:
+        self._until_s = max(self._until_s, self._now_s() + seconds)
+
+    def wait(self, longest_s: float) -> float:
+        """Wait until a request is wanted, and return for how long. Raises TenureBusy if that is too long."""
+        left_s = self._until_s - self._now_s()
+        if left_s > longest_s:
+            raise TenureBusy(f"it wants no request for {left_s:.0f} s")
+        if left_s > 0:
+            self._sleep(left_s)
+        return max(left_s, 0.0)
+
+
 class Tenure:
     """One cloud of a Tenure. Of the methods any may raise TenureUnreachable or TenureRefused."""
 
-    def __init__(self, adapter: Adapter, cloud: str, breaker: Pausing) -> None:
-        self._adapter, self._cloud, self._breaker = adapter, cloud, breaker
+    def __init__(self, adapter: Adapter, cloud: str, breaker: Pausing, holding: Holding) -> None:
+        self._adapter, self._cloud, self._breaker, self._holding = adapter, cloud, breaker, holding
         self._flavors: dict[str, Demand] = {}
         self._read_at_s = -_FLAVORS_S
         self._lock = threading.Lock()
@@ -90,6 +119,10 @@ class Tenure:
                 self._read_at_s = time.monotonic()
             return self._flavors
 
+    def distrust(self) -> None:
+        """Take Tenure for away for a while: its last answer was none of its own."""
+        self._breaker.fail()
+
     def _every(self, name: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         path: str | None = f"/{name}?limit={_PAGE}"
@@ -101,23 +134,38 @@ class Tenure:
         return found
 
     def _ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - keystoneauth1's own words
+        """Return an answer. One that says to come later is waited for, if not for too long: Tenure is not away then."""
+        left_s = _PATIENCE_S
+        while True:
+            left_s -= self._holding.wait(left_s)
+            answer, body = self._exchange(method, path, **more)
+            if answer.status_code != _BUSY:
+                break
+            self._holding.hold(_retry_after_s(answer.headers))
+        if not answer.ok:
+            raise TenureRefused(answer.status_code, body)
+        return dict(body)
+
+    def _exchange(self, method: str, path: str, **more: Any) -> tuple[Any, Any]:  # noqa: ANN401 - as above
+        """Return an answer and its body. One that decides nothing counts as none, and opens the breaker."""
         if self._breaker.is_open:
             raise TenureUnreachable("it could not be reached a moment ago")
         try:
             answer = self._adapter.request(
                 f"/v1/clouds/{self._cloud}{path}", method, raise_exc=False, connect_retries=1, **more
             )
-            body = answer.json()
-        except (exceptions.ClientException, ValueError) as error:
+            body = {} if answer.status_code == _BUSY else answer.json()
+        except (exceptions.ClientException, ValueError, RecursionError) as error:
             self._breaker.fail()
             raise TenureUnreachable(str(error)) from error
-        if answer.status_code >= _FAULT or answer.status_code == _BUSY:
+        if answer.status_code >= _FAULT:
             self._breaker.fail()
             raise TenureUnreachable(f"it answers {answer.status_code} {_codes(body)}")
+        if not isinstance(body, dict) or not (answer.ok or answer.status_code == _BUSY or _codes(body)):
+            self._breaker.fail()
+            raise TenureUnreachable("what answers is no Tenure")
         self._breaker.succeed()
-        if not answer.ok:
-            raise TenureRefused(answer.status_code, body)
-        return dict(body)
+        return answer, body
 
 
 def adapter_of(configuration: Any) -> Adapter:  # noqa: ANN401 - oslo.config's own type
@@ -128,5 +176,11 @@ def adapter_of(configuration: Any) -> Adapter:  # noqa: ANN401 - oslo.config's o
 
 
 def _codes(body: object) -> list[Any]:
-    errors = body.get("errors", ()) if isinstance(body, dict) else ()
-    return [error.get("code") for error in errors]
+    errors = body.get("errors") if isinstance(body, dict) else None
+    return [error.get("code") for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float:
+    """Return the seconds of a Retry-After header; a short while if it tells none."""
+    told = headers.get("Retry-After", "")
+    return max(float(told), _LEAST_WAIT_S) if told.isdecimal() else _LEAST_WAIT_S

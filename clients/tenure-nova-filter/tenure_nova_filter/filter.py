@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 import nova.conf
@@ -18,14 +19,17 @@ from nova.scheduler import filters, utils
 from oslo_log import log as logging
 
 from tenure_nova_filter import options, sentences
-from tenure_nova_filter.asking import Pausing, Tenure, TenureRefused, TenureUnreachable, adapter_of
-from tenure_nova_filter.leaving import wait_until_gone
+from tenure_nova_filter.asking import Holding, Pausing, Tenure, TenureBusy, TenureRefused, TenureUnreachable, adapter_of
+from tenure_nova_filter.leaving import is_on_a_host, wait_until_gone
 from tenure_nova_filter.rooms import is_large, with_free, with_room
 from tenure_nova_filter.wanted import ServerWish, WishRefused, flavor_of_size, life_id, wish_of
 
 LOG = logging.getLogger(__name__)
 MOST_NODES = 1000
 _MOST_LIVES = 10_000
+_STATUSES = ("running", "rejected", "stopped", "evicted")
+_REPEATED_S = 60.0
+"""Nova repeats a question whose answer it has lost within this time."""
 
 
 class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
@@ -36,7 +40,7 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
         self._own = options.register(nova.conf.CONF)
         if not self._own.cloud:
             raise exception.InvalidConfigurationValue(option="cloud", group="tenure", value=self._own.cloud)
-        self._tenure = Tenure(adapter_of(nova.conf.CONF), self._own.cloud, Pausing(self._own.pause))
+        self._tenure = Tenure(adapter_of(nova.conf.CONF), self._own.cloud, Pausing(self._own.pause), Holding())
         self._candidates: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def filter_all(self, filter_obj_list: Iterable[Any], spec_obj: Any) -> list[Any]:  # noqa: ANN401 - Nova's own types
@@ -69,19 +73,29 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
         except TenureUnreachable as error:
             LOG.warning("Tenure gave no answer for %s: %s", spec.instance_uuid, error)
             if wish.is_spot:
-                raise _refusal(sentences.UNREACHABLE) from error
+                busy = isinstance(error, TenureBusy)
+                raise _refusal(sentences.BUSY if busy else sentences.UNREACHABLE) from error
         except TenureRefused as refused:
             sentence = sentences.refused_request(refused.status, refused.body)
             LOG.warning("Tenure refused to decide on %s: %s", spec.instance_uuid, sentence)
             if wish.is_spot:
                 raise _refusal(sentence) from refused
+        except exception.NoValidHost:
+            raise
+        except Exception as error:  # an answer in no form of Tenure's may break anything: on-demand goes on
+            LOG.exception("Tenure's answer for %s cannot be read", spec.instance_uuid)
+            self._tenure.distrust()
+            if wish.is_spot:
+                raise _refusal(sentences.UNREACHABLE) from error
         return with_room(hosts, wish.demand) or hosts
 
     def _ask(self, hosts: list[Any], spec: Any, wish: ServerWish) -> list[Any]:  # noqa: ANN401 - Nova's own type
-        instance, known = self._life(spec.instance_uuid)
+        instance, known, ended = self._life(spec.instance_uuid)
         if known is not None and known["status"] == "running":
             stays = [host for host in hosts if host.nodename == known["node"]]
             return self._move(hosts, stays, wish, known)
+        if ended is not None and ended["market"] == "spot" and self._is_on_a_host(spec.instance_uuid):
+            raise _refusal(sentences.ENDING)  # its move would be a new start, and undo its eviction
         flavor = flavor_of_size(self._tenure.flavors(lambda found: flavor_of_size(found, wish) is None), wish)
         if flavor is None:
             if wish.is_spot:
@@ -91,14 +105,28 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
             raise _refusal(sentences.MANY_IN_A_GROUP)
         return self._start(hosts, wish, _body(instance, flavor, wish, spec, hosts))
 
-    def _life(self, server: str) -> tuple[str, dict[str, Any] | None]:
-        """Return the id of the server's present life, and what Tenure knows of it; None for one that is to begin."""
+    def _life(self, server: str) -> tuple[str, dict[str, Any] | None, dict[str, Any] | None]:
+        """Return the id of the server's present life, what Tenure knows of it, and of the last one that has ended.
+
+        A life that is to begin is not known. A refusal counts for Nova's repetitions alone: later it is asked anew.
+        """
+        ended = None
         for number in range(1, _MOST_LIVES):
             instance = life_id(server, number)
             known = self._tenure.find(instance)
-            if known is None or known["status"] in ("running", "rejected"):
-                return instance, known
-        raise _refusal("Tenure: the server has lived too often.")
+            if known is not None and known["status"] not in _STATUSES:
+                raise TenureUnreachable("it tells no state of an instance that there is")
+            if known is None or known["status"] == "running" or _is_refused_now(known):
+                return instance, known, ended
+            ended = ended if known["status"] == "rejected" else known
+        raise TenureUnreachable("the server has lived too often")
+
+    def _is_on_a_host(self, server: str) -> bool:
+        try:
+            return is_on_a_host(server)
+        except Exception:  # whatever Nova's database raises: Tenure decides on a start, as for any other
+            LOG.exception("It cannot be seen whether a server is on a host")
+            return False
 
     def _start(self, hosts: list[Any], wish: ServerWish, body: dict[str, Any]) -> list[Any]:
         answer = self._tenure.start(body)
@@ -135,16 +163,34 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
         """Wait for victims that are still there, where a server cannot begin beside them or should not."""
         has_notice = any(victim["deadline"] is not None for victim in victims)
         if victims and (has_notice or wish.is_pinned or is_large(wish.demand, host, self._own.large)):
-            left = self._left([victim["id"] for victim in victims])
+            left = self._left(victims)
             if left:
                 LOG.warning("%d victims on %s are still there after %g s", len(left), host.nodename, self._own.wait)
 
-    def _left(self, victims: list[str]) -> list[str]:
+    def _left(self, victims: Sequence[dict[str, Any]]) -> list[str]:
         try:
-            return wait_until_gone(victims, self._own.wait)
+            return wait_until_gone([victim["id"] for victim in victims], self._own.wait, _notice_s(victims))
         except Exception:  # whatever Nova's database raises: the server is built all the same
             LOG.exception("It cannot be seen whether victims are gone")
             return []
+
+
+def _notice_s(victims: Sequence[dict[str, Any]]) -> float:
+    """Return the seconds until the first of the victims has to leave; 0 if one has no notice."""
+    ends_s = [_seconds(victim["deadline"]) for victim in victims]
+    return min(ends_s, default=0.0) - time.time()
+
+
+def _seconds(moment: str | None) -> float:
+    if moment is None:
+        return 0.0
+    return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()  # Python 3.10 does not read the Z
+
+
+def _is_refused_now(known: dict[str, Any]) -> bool:
+    """Return True for a start that was refused so lately that Nova may be repeating its question."""
+    age_s = time.time() - datetime.fromisoformat(known["at"]).timestamp()
+    return known["status"] == "rejected" and age_s < _REPEATED_S
 
 
 def _body(instance: str, flavor: str, wish: ServerWish, spec: Any, hosts: list[Any]) -> dict[str, Any]:  # noqa: ANN401

@@ -14,8 +14,12 @@ _BEFORE = len("No valid host was found. ")
 UNREACHABLE = (
     "Tenure cannot be reached, so no spot server is admitted now. Try again later, or take an on-demand flavor."
 )
+BUSY = "Tenure is asked too often, so no spot server is admitted now. Try again in a minute."
 RESIZED = "Tenure: a spot server keeps its flavor, for its promise is for that. Create another one, and delete this."
 MARKET_CHANGED = "Tenure: a server does not change between spot and on-demand. Create another one, and delete this."
+ENDING = (
+    "Tenure: this spot server has been evicted or ended, so it moves nowhere and keeps its flavor. Create another one."
+)
 NO_ROOM_ELSEWHERE = "Tenure: no other host has room for this spot server, and a spot server's move evicts nobody."
 NOT_KNOWN_YET = (
     "Tenure does not know the flavor {flavor} yet. Try again in a minute; tenure nova check tells why if it stays so."

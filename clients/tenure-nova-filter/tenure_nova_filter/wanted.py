@@ -12,6 +12,7 @@ MARKET = "tenure:market"
 LISTED_AS = "tenure:flavor"
 LIFETIME = "tenure:lifetime"
 PROBABILITY = "tenure:probability"
+_OURS = "tenure:"
 _SPOT = "spot"
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LENGTH = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([smhd]?)")
@@ -64,6 +65,8 @@ def wish_of(flavor: SizedFlavor, hints: Mapping[str, Any]) -> ServerWish:
     """Return the wish of a server. A hint goes before an extra spec of the same name. Raises WishRefused."""
     specs = flavor.extra_specs or {}
     is_spot = specs.get(MARKET) == _SPOT
+    if is_spot:
+        _check_names(hints)
     return ServerWish(
         is_spot,
         plain_name((is_spot and specs.get(LISTED_AS)) or flavor.name),
@@ -72,6 +75,13 @@ def wish_of(flavor: SizedFlavor, hints: Mapping[str, Any]) -> ServerWish:
         _lifetime(hints.get(LIFETIME, specs.get(LIFETIME))) if is_spot else None,
         _probability(hints.get(PROBABILITY, specs.get(PROBABILITY))) if is_spot else None,
     )
+
+
+def _check_names(hints: Mapping[str, Any]) -> None:
+    """Raise WishRefused for a hint to Tenure that there is not: a mistyped one would silently be the default."""
+    strange = [name for name in hints if name.startswith(_OURS) and name not in (LIFETIME, PROBABILITY)]
+    if strange:
+        raise WishRefused(f"there is no hint {strange[0][:40]!r}, only {LIFETIME} and {PROBABILITY}")
 
 
 def demand_of(flavor: SizedFlavor) -> Demand:
@@ -116,7 +126,9 @@ def _lifetime(value: object) -> float:
     read = _LENGTH.fullmatch(str(_alone(value)).strip())
     seconds = float(read[1]) * _UNITS_S[read[2]] if read else 0.0
     if seconds <= 0:
-        raise WishRefused(f"{LIFETIME} must be a number of seconds, or as 90m, 2h, 3d; it is {str(value)[:40]!r}")
+        raise WishRefused(
+            f"{LIFETIME} must be a number of seconds, or as 90m, 2h, 3d; it is {str(_alone(value))[:40]!r}"
+        )
     return seconds
 
 
@@ -128,7 +140,7 @@ def _probability(value: object) -> float | None:
     except ValueError:
         read = math.nan
     if not 0 < read < 1:
-        raise WishRefused(f"{PROBABILITY} must be a number between 0 and 1; it is {str(value)[:40]!r}")
+        raise WishRefused(f"{PROBABILITY} must be a number between 0 and 1; it is {str(_alone(value))[:40]!r}")
     return read
 
 

@@ -182,12 +182,13 @@ class NovaDatabases:
         total, done, duplicates = sum(table.rows(_ROWS)[0][0] for table in tables), 0, 0
         for table in tables:
             for rows in table.pages(_SERVERS):
-                happened, changed = marks.of([row[1] for row in rows])
-                for row in rows:
-                    server = self._server(row)
-                    if not marks.is_new(server.uuid):
+                servers = [row[1] for row in rows]
+                (happened, changed), were_noted = marks.of(servers), marks.note(servers)
+                for row, was_noted in zip(rows, were_noted, strict=True):
+                    if was_noted:
                         duplicates += 1
                         continue
+                    server = self._server(row)
                     mine = happened.get(server.uuid, ()), changed.get(server.uuid, ())
                     yield from stretches_of(server, *mine, self._flavors)
                 done += len(rows)

@@ -19,10 +19,10 @@ CREATE TABLE mark (server TEXT, at_us INTEGER, event TEXT);
 CREATE TABLE size_change (server TEXT, at_us INTEGER, old INTEGER, new INTEGER);
 CREATE TABLE seen (server TEXT PRIMARY KEY) WITHOUT ROWID;
 """
-_INDEXES = """
-CREATE INDEX IF NOT EXISTS mark_server ON mark (server);
-CREATE INDEX IF NOT EXISTS size_change_server ON size_change (server);
-"""
+_INDEXES = (
+    "CREATE INDEX IF NOT EXISTS mark_server ON mark (server)",
+    "CREATE INDEX IF NOT EXISTS size_change_server ON size_change (server)",
+)
 
 Marks = dict[str, list[tuple[int, ServerMark]]]
 SizeChanges = dict[str, list[SizeChange]]
@@ -54,7 +54,8 @@ class MarksFile:
 
     def index(self) -> None:
         """Make what was kept quick to find."""
-        self._database.executescript(_INDEXES)
+        for statement in _INDEXES:
+            self._database.execute(statement)
 
     def of(self, servers: Sequence[str]) -> tuple[Marks, SizeChanges]:
         """Return what happened to these servers, in the order of time."""
@@ -69,6 +70,17 @@ class MarksFile:
                 changes.setdefault(server, []).append(SizeChange(*change))
         return marks, changes
 
-    def is_new(self, server: str) -> bool:
-        """Note a server; return False if it was noted before."""
-        return self._database.execute("INSERT OR IGNORE INTO seen VALUES (?)", (server,)).rowcount == 1
+    def note(self, servers: Sequence[str]) -> list[bool]:
+        """Note servers; return for each whether it was noted before, or stands in front of its place here."""
+        before: set[str] = set()
+        for first in range(0, len(servers), _AT_ONCE):
+            some = servers[first : first + _AT_ONCE]
+            found = f"SELECT server FROM seen WHERE server IN ({', '.join('?' * len(some))})"
+            before.update(server for (server,) in self._database.execute(found, some))
+        were_noted = []
+        for server in servers:
+            were_noted.append(server in before)
+            before.add(server)
+        fresh = [(server,) for server, was_noted in zip(servers, were_noted, strict=True) if not was_noted]
+        self._database.executemany("INSERT INTO seen VALUES (?)", fresh)
+        return were_noted

@@ -75,9 +75,9 @@ class CountsAnswer(Answer, kw_only=True):
     """Counts of requests and their outcomes since the log began, and of running instances."""
 
     on_demand_requested: int
-    on_demand_admitted: int
+    on_demand_admitted: Annotated[int, Meta(description="Accepted starts, but for aborted ones.")]
     spot_requested: int
-    spot_admitted: int
+    spot_admitted: Annotated[int, Meta(description="Accepted starts, but for aborted ones.")]
     spot_evicted: Annotated[int, Meta(description="Evictions of spot instances, without drills.")]
     spot_drilled: int
     running: int

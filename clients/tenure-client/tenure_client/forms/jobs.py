@@ -4,10 +4,33 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
-from tenure_client.forms.words import FederateWord, JobEndWord, JobStatusWord, OnPreemptedWord
+from tenure_client.forms.words import FederateWord, JobEndWord, JobStatusWord, OnPreemptedWord, OutputsWord
+
+
+class DataObjectAnswer(Answer, kw_only=True):
+    """An object with its size and its SHA-256 digest in hexadecimal digits."""
+
+    key: str
+    bytes: int
+    sha256: str
+
+
+class OutputObjectAnswer(Answer, kw_only=True):
+    """An object that a job is to leave behind, and the most bytes that it may have."""
+
+    key: str
+    bytes: int
+
+
+class ProgressAnswer(Answer, kw_only=True):
+    """Data on its way."""
+
+    bytes: Annotated[int, Meta(description="All that is to come.")]
+    done_bytes: int
+    fault: Annotated[str | None, Meta(description="Why a part did not come the last time; null: nothing failed.")]
 
 
 class JobAnswer(Answer, kw_only=True):
@@ -32,6 +55,14 @@ class JobAnswer(Answer, kw_only=True):
     requested_at: Moment
     ended_at: Moment | None
     links: list[Link]
+    inputs: Annotated[list[DataObjectAnswer], Meta(description="Objects that a peer gets a copy of.")] = field(
+        default_factory=list
+    )
+    outputs: Annotated[list[OutputObjectAnswer], Meta(description="Objects that are fetched from a peer.")] = field(
+        default_factory=list
+    )
+    outputs_state: Annotated[OutputsWord | None, Meta(description="Null: no peer has completed it.")] = None
+    outputs_reason: Annotated[str | None, Meta(description="Why its outputs are lost.")] = None
 
 
 class JobsAnswer(Answer, kw_only=True):
@@ -53,6 +84,10 @@ class AttemptAnswer(Answer, kw_only=True):
     eviction_probability: Annotated[
         float | None, Meta(description="The largest probability of preemption that the peer promised; null: none.")
     ]
+    inputs: Annotated[ProgressAnswer | None, Meta(description="Inputs that the peer pulls; null: it pulls none.")] = (
+        None
+    )
+    outputs: Annotated[ProgressAnswer | None, Meta(description="Outputs that are fetched; null: none are.")] = None
 
 
 class AttemptsAnswer(Answer, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
-from tenure_client.forms.words import OfferWord, PausedByWord
+from tenure_client.forms.words import MadeOutputsWord, OfferWord, PausedByWord
 
 
 class PeerQuotaAnswer(Answer, kw_only=True):
@@ -17,6 +17,7 @@ class PeerQuotaAnswer(Answer, kw_only=True):
     cores_share: Annotated[int, Meta(description="Cores of its jobs, in hundredths of those of open nodes.")]
     count: Annotated[int, Meta(description="Instances of one job.")]
     lifetime_s: Annotated[Seconds, Meta(description="The lifetime of one job.")]
+    data_bytes: Annotated[int, Meta(description="Inputs and outputs of all of its jobs that have not ended.")] = 0
 
 
 class PeerAnswer(Answer, kw_only=True):
@@ -31,6 +32,7 @@ class PeerAnswer(Answer, kw_only=True):
     quota: PeerQuotaAnswer
     created_at: Moment
     links: list[Link]
+    objects_url: Annotated[str | None, Meta(description="Its object store; null: no data is moved.")] = None
 
 
 class PeersAnswer(Answer, kw_only=True):
@@ -74,6 +76,27 @@ class OfferWordAnswer(Answer, kw_only=True):
     eviction_probability: Annotated[
         float | None, Meta(description="The largest probability of preemption that comes with held room; null: none.")
     ]
+    staged_bytes: Annotated[int | None, Meta(description="The inputs that have come; null: none are on their way.")] = (
+        None
+    )
+    fault: Annotated[str | None, Meta(description="Why an input did not come the last time.")] = None
+
+
+class MadeOutputAnswer(Answer, kw_only=True):
+    """An output with a link to read it."""
+
+    key: str
+    bytes: int
+    sha256: str
+    url: Annotated[str, Meta(description="It is good for an hour.")]
+
+
+class MadeOutputsAnswer(Answer, kw_only=True):
+    """The outputs of an attempt at its host."""
+
+    state: MadeOutputsWord
+    reason: Annotated[str | None, Meta(description="Why they are lost.")]
+    outputs: Annotated[list[MadeOutputAnswer], Meta(description="All of them, if they are ready.")]
 
 
 class CountedAnswer(Answer, kw_only=True):

@@ -199,9 +199,9 @@ class PointAnswer(Answer, kw_only=True):
     on_demand_peak: int
     spot_peak: int
     used_peak: Annotated[int, Meta(description="The peak of both markets together.")]
-    on_demand_admitted: int
+    on_demand_admitted: Annotated[int, Meta(description="Starts accepted in this time, also if aborted later.")]
     on_demand_rejected: int
-    spot_admitted: int
+    spot_admitted: Annotated[int, Meta(description="Starts accepted in this time, also if aborted later.")]
     spot_rejected: int
     evicted: int
 

@@ -150,6 +150,7 @@ OfferWord = Annotated[
     one_of(
         (
             "held",
+            "staging",
             "running",
             "refused",
             "expired",
@@ -160,8 +161,14 @@ OfferWord = Annotated[
             "failed",
             "finished",
         ),
-        "A host's word on an attempt. All but `held` and `running` are final.",
+        "A host's word on an attempt. All but `held`, `staging` (its inputs are on their way) and `running` are final.",
     ),
+]
+OutputsWord = Annotated[
+    str, one_of(("collecting", "collected", "lost"), "What became of the outputs of a job that ended at a peer.")
+]
+MadeOutputsWord = Annotated[
+    str, one_of(("sealing", "ready", "lost"), "Outputs at a host: they are read still, can be fetched, or never can.")
 ]
 PausedByWord = Annotated[
     str, one_of(("operator", "breaker"), "Who paused a peer: an operator, or the rule that looks at its standing.")

@@ -1,0 +1,285 @@
+"""The worker's part in data: what is pulled from peers, when a job's inputs are complete, what is left to be removed.
+
+One worker at a time tends the data of a cloud, because it holds the lock of it. What is to be moved stands in the
+database and what has come in a file: a worker that takes over goes on where the file ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from time import monotonic
+from typing import Any, Self
+
+from app.admission.quote import Quotes, quotes_in_force
+from app.domain.events import Event, Recorded
+from app.domain.jobs import AttemptKey, DataFault, Word
+from app.engine.cloud import Cloud
+from app.federation.collecting import OutputCollector
+from app.federation.rules.data import Direction, Transfer, delivered_place, input_place, output_place, pause_s
+from app.federation.rules.foreignside import decide_staged, decide_unstaged
+from app.federation.store import PeerStore, Transfers
+from app.platform.database.lockids import data_lock
+from app.platform.database.locks import Locks
+from app.platform.outbound.objects import NoSuchObject, ObjectStore, StoreUnavailable
+from app.platform.outbound.pulling import Pull, Puller, PullFault
+from app.platform.telemetry.metrics import TRANSFER_BYTES, TRANSFER_FAULTS, TRANSFER_S
+from app.scheduling.appending import States
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import LogAccess
+
+logger = logging.getLogger(__name__)
+
+_TURN_S = 0.5
+_READ = 1 << 20
+
+NewestQuotes = Callable[[int], Coroutine[Any, Any, Quotes | None]]
+DecideNow = Callable[[Cloud, int], Sequence[Event]]
+
+
+@dataclass(frozen=True, slots=True)
+class TransferParts:
+    """The parts that tend data. `spool`: the folder of what has not come in full; `at_once`: moves under way."""
+
+    clouds: Clouds
+    states: States
+    locks: Locks
+    transfers: Transfers
+    peers: PeerStore
+    quotes: NewestQuotes
+    now_us: Callable[[], int]
+    spool: Path
+    at_once: int
+
+
+class DataKeeper:
+    """Tends the data of all clouds. Without an object store there is none."""
+
+    def __init__(
+        self, parts: TransferParts, objects: ObjectStore | None, puller: Puller, collector: OutputCollector
+    ) -> None:
+        self._parts, self._objects, self._puller, self._collector = parts, objects, puller, collector
+        self._tending: dict[int, asyncio.Task[None]] = {}
+        self._places = asyncio.Semaphore(parts.at_once)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tending.values():
+            task.cancel()
+        await asyncio.gather(*self._tending.values(), return_exceptions=True)
+
+    async def keep_data(self) -> int:
+        """Begin to tend each cloud that has data on its way; return how many are tended."""
+        if self._objects is None:
+            return 0
+        over = [self._tending.pop(cloud_id) for cloud_id in [*self._tending] if self._tending[cloud_id].done()]
+        errors = [error for task in over if (error := task.exception()) is not None]
+        known = await self._parts.transfers.clouds()
+        for name, cloud_id in (await self._parts.clouds.list()).items():
+            has_work = cloud_id in known or bool((await self._parts.states.current(cloud_id)).jobs.collecting)
+            if has_work and cloud_id not in self._tending:
+                tender = Tender(cloud_id, name, self._parts, self._objects, self._puller, self._collector, self._places)
+                self._tending[cloud_id] = asyncio.create_task(tender.tend())
+        if errors:
+            raise BaseExceptionGroup("data was left alone", errors)
+        return len(self._tending)
+
+
+class Tender:
+    """Tends the data of one cloud, as long as there is any."""
+
+    def __init__(
+        self,
+        cloud_id: int,
+        name: str,
+        parts: TransferParts,
+        objects: ObjectStore,
+        puller: Puller,
+        collector: OutputCollector,
+        places: asyncio.Semaphore,
+    ) -> None:
+        self._cloud_id, self._name, self._parts = cloud_id, name, parts
+        self._objects, self._puller, self._collector, self._places = objects, puller, collector, places
+        self._moves: dict[int, asyncio.Task[None]] = {}
+        self._came: defaultdict[int, int] = defaultdict(int)
+
+    async def tend(self) -> None:
+        """Take turns until nothing is left, or until another process has the lock."""
+        async with self._parts.locks.held(data_lock(self._cloud_id)) as hold:
+            try:
+                while hold is not None and await self._turn():
+                    await hold.check()
+                    await asyncio.sleep(_TURN_S)
+                if hold is not None:
+                    self._sweep()
+            finally:
+                for move in self._moves.values():
+                    move.cancel()
+                await asyncio.gather(*self._moves.values(), return_exceptions=True)
+
+    def _sweep(self) -> None:
+        """Remove files that nothing is pulled into any more."""
+        for part in self._parts.spool.glob(f"{self._cloud_id}.*.part"):
+            part.unlink(missing_ok=True)
+
+    async def _turn(self) -> bool:
+        """Do what is due; return False if nothing is left."""
+        came = {name: self._came[name] for name in [*self._came]}
+        await self._parts.transfers.came(came)
+        for name in [name for name, move in self._moves.items() if move.done()]:
+            self._moves.pop(name).result()
+            self._came.pop(name, None)
+        rows = await self._parts.transfers.of_cloud(self._cloud_id)
+        cloud = await self._parts.states.current(self._cloud_id)
+        for (direction, key), found in groupby(sorted(rows, key=_group), key=_group):
+            await self._attend(cloud, Direction(direction), key, [*found])
+        return bool(await self._collector.collect((self._cloud_id, self._name), cloud, rows, self._append) or rows)
+
+    async def _attend(self, cloud: Cloud, direction: Direction, key: AttemptKey, rows: list[Transfer]) -> None:
+        match direction:
+            case Direction.IN:
+                await self._stage(cloud, key, rows)
+            case Direction.SEAL:
+                await self._seal(cloud, key, rows)
+            case Direction.OUT if key.job in cloud.jobs.collecting:
+                self._begin(rows, self._pull)
+            case Direction.SENT if key.job not in cloud.jobs.by_id:
+                await self._parts.transfers.forget([one.id for one in rows])
+
+    async def _stage(self, cloud: Cloud, key: AttemptKey, rows: list[Transfer]) -> None:
+        """Bring the inputs of an attempt here, and start it once all are; remove them once it is over."""
+        match cloud.jobs.host.word_on(key):
+            case Word.STAGING:
+                failed = next((DataFault(one.fault) for one in rows if one.state == "failed" and one.fault), None)
+                if failed is not None:
+                    logger.warning("inputs of a peer's job cannot be had: %s", failed, extra={"peer": key.origin})
+                    await self._append(lambda cloud, at_us: decide_unstaged(cloud, key, failed, at_us))
+                elif all(one.state == "stored" for one in rows):
+                    await self._start(key)
+                else:
+                    self._begin(rows, self._pull)
+            case Word.HELD | Word.RUNNING:
+                return
+            case _:
+                await self._remove(rows, lambda one: input_place(self._name, key, one.key))
+
+    async def _start(self, key: AttemptKey) -> None:
+        table = await self._parts.quotes(self._cloud_id)
+
+        def decide(cloud: Cloud, at_us: int) -> Sequence[Event]:
+            quotes = None if table is None else quotes_in_force(table, cloud, cloud.flavors, at_us)
+            return decide_staged(cloud, key, quotes, at_us)
+
+        await self._append(decide)
+
+    async def _seal(self, cloud: Cloud, key: AttemptKey, rows: list[Transfer]) -> None:
+        """Read the outputs of an attempt that finished; remove them once nobody needs them."""
+        word = cloud.jobs.host.word_on(key)
+        is_wanted = word is Word.FINISHED and all(one.state != "over" for one in rows)
+        if is_wanted:
+            self._begin(rows, self._digest)
+        elif word not in {Word.HELD, Word.STAGING, Word.RUNNING}:
+            await self._remove(rows, lambda one: output_place(self._name, key, one.key))
+
+    def _begin(self, rows: list[Transfer], move: Callable[[Transfer], Coroutine[Any, Any, None]]) -> None:
+        for one in rows:
+            if one.state == "waiting" and one.is_due and one.id not in self._moves:
+                self._moves[one.id] = asyncio.create_task(self._moved(one, move))
+
+    async def _moved(self, one: Transfer, move: Callable[[Transfer], Coroutine[Any, Any, None]]) -> None:
+        """Move an object, and enter what became of it."""
+        async with self._places:
+            began_s = monotonic()
+            try:
+                await move(one)
+            except PullFault as error:
+                fault = error.fault
+            except NoSuchObject:
+                fault = DataFault.MISSING
+            except StoreUnavailable:
+                fault = DataFault.STORE
+            except OSError:
+                fault = DataFault.SPOOL
+            else:
+                TRANSFER_S.labels(one.direction).observe(monotonic() - began_s)
+                return
+        TRANSFER_FAULTS.labels(one.peer, one.direction, fault.value).inc()
+        if fault.is_final:
+            self._part(one).unlink(missing_ok=True)
+        await self._parts.transfers.faulted(one.id, fault, pause_s(one.faults))
+
+    async def _pull(self, one: Transfer) -> None:
+        """Bring an object into a file, compare its digest, and put it into the store."""
+        part = self._part(one)
+        part.parent.mkdir(parents=True, exist_ok=True)
+        had = part.stat().st_size if part.exists() else 0
+        self._came[one.id] = had
+
+        def came(count: int) -> None:
+            self._came[one.id] += count
+            TRANSFER_BYTES.labels(one.peer, one.direction).inc(count)
+
+        await self._puller.pull(Pull(one.url or "", part, one.bytes), came)
+        digest = await asyncio.to_thread(_digest_of, part)
+        if digest != one.sha256:
+            part.unlink()
+            raise PullFault(DataFault.UNREACHABLE if had else DataFault.DIGEST)  # once more, and from its beginning
+        await self._objects.put_file(self._place(one), part)
+        await self._parts.transfers.stored(one.id, one.bytes, digest)
+        part.unlink()
+
+    async def _digest(self, one: Transfer) -> None:
+        """Read an output of a job here for its size and its digest."""
+        size, digest = 0, hashlib.sha256()
+        async for piece in self._objects.read(output_place(self._name, one.of, one.key)):
+            size += len(piece)
+            if size > one.bytes:
+                raise PullFault(DataFault.SIZE)
+            await asyncio.to_thread(digest.update, piece)
+        await self._parts.transfers.stored(one.id, size, digest.hexdigest())
+
+    async def _remove(self, rows: list[Transfer], place: Callable[[Transfer], str]) -> None:
+        """Remove objects, what has come of them, and their entries; what cannot be removed now is later."""
+        for one in rows:
+            move = self._moves.get(one.id)
+            if move is not None:
+                move.cancel()
+                continue
+            try:
+                await self._objects.delete(place(one))
+            except StoreUnavailable:
+                logger.warning("the object store does not remove an object; it is tried again")
+                return
+            self._part(one).unlink(missing_ok=True)
+            await self._parts.transfers.forget([one.id])
+
+    async def _append(self, decide: DecideNow) -> int:
+        async def decided(cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
+            return [cloud.apply(event) for event in decide(cloud, cloud.present_us(self._parts.now_us()))]
+
+        return len(await self._parts.states.appender(self._cloud_id).append_decided(decided))
+
+    def _part(self, one: Transfer) -> Path:
+        return self._parts.spool / f"{self._cloud_id}.{one.id}.part"
+
+    def _place(self, one: Transfer) -> str:
+        if one.direction == Direction.IN:
+            return input_place(self._name, one.of, one.key)
+        return delivered_place(self._name, one.job, one.key)
+
+
+def _group(one: Transfer) -> tuple[str, AttemptKey]:
+    return one.direction, one.of
+
+
+def _digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
