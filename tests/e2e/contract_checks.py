@@ -34,6 +34,7 @@ NOT_IN_SCHEMAS = (
     "a venue stands twice",
     "needs a deadline or a value",
     "needs venues, clouds, peers or rates",
+    "must not name a key twice",
     "two jobs have one id",
     "must be told of the market bid, and it and product of no other",
     "what is left out is not limited",
