@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from app.managing.checkpointing.folders import JobFolder
@@ -53,6 +55,16 @@ def test_an_eviction_with_a_notice_costs_no_work(lab: Lab) -> None:
     assert found.ready_s > 0
 
 
+def stall(writer: subprocess.Popen[bytes], job: ChainJob) -> None:
+    """Let a save stand still once it has begun to write, as on storage that hangs: no machine is too fast for that."""
+    images, dumping = str(job.folder.path / "2" / "images"), list[psutil.Process]()
+    while not dumping:
+        assert writer.poll() is None, "the save ended before it could be stalled"
+        running = psutil.process_iter(["cmdline"])
+        dumping = [one for one in running if {"dump", images} <= set(one.info["cmdline"] or ())]
+    dumping[0].suspend()
+
+
 @needs_cluster
 def test_a_checkpoint_that_a_notice_leaves_no_time_for_is_abandoned(lab: Lab) -> None:
     lab.client.change_policy("spare", {"grace_s": 3})
@@ -61,8 +73,10 @@ def test_a_checkpoint_that_a_notice_leaves_no_time_for_is_abandoned(lab: Lab) ->
     job.save()
     node = job.node()
     writer = job.begin_save()
+    stall(writer, job)
     surge = lab.client.start("spare", "surge-short", "on_demand", "one")
     wait(lambda: not Path("/run/netns", node).exists(), 10, "the machine goes")
+    writer.send_signal(signal.SIGCONT)  # nsenter stops with what it has started
     assert writer.wait(30) != 0
     assert (job.folder.published(), job.folder.last()) == ([1], 1)
     wait(lambda: not [*lab.client.handovers("spare")], 10, "the hand-over ends")
