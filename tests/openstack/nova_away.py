@@ -6,7 +6,6 @@ prints each figure with its bar; it exits with 1 if one is not kept.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
@@ -20,6 +19,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from lab_processes import until  # noqa: E402 - found by the line above
 from nova_burst import Burst  # noqa: E402 - as above
+from nova_command import command_line, lab_of_command, working_daemon  # noqa: E402 - as above
 from nova_daemon import HOLDING, NovaDaemon, audit, running  # noqa: E402 - as above
 from nova_lab import CLOUD, NovaLab  # noqa: E402 - as above
 from nova_ledger import (  # noqa: E402 - as above
@@ -111,29 +111,14 @@ class Away:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--computes", type=int, default=10)
+    parser = command_line("away", __doc__, computes=10)
     parser.add_argument("--creates", type=int, default=20)
-    parser.add_argument("--folder", type=Path, default=Path("/var/tmp/tenure-openstack-away"))
-    parser.add_argument("--stays", action="store_true", help="use the cloud that runs in the folder, and leave it")
     asked = parser.parse_args()
-    lab = NovaLab(asked.folder)
-    daemon = NovaDaemon(lab)
-    try:
-        if not asked.stays:
-            lab.up(asked.computes)
-        daemon.start()
-        daemon.wait_until_it_works()
-        daemon.agrees(60)
+    with lab_of_command(asked) as lab, working_daemon(lab) as daemon, tempfile.TemporaryDirectory() as folder:
         Burst(lab, daemon).fill(["spot.small"])
         daemon.agrees(60)
         one = Away(lab, daemon)
-        with tempfile.TemporaryDirectory() as folder:
-            one.run(asked.creates, Path(folder))
-    finally:
-        daemon.kill()
-        if not asked.stays:
-            lab.down()
+        one.run(asked.creates, Path(folder))
     sys.exit(bool(one.report.failed))
 
 

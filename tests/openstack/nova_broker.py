@@ -6,7 +6,6 @@ figure with its bar; it exits with 1 if one is not kept.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -26,6 +25,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from lab_files import SECRET  # noqa: E402 - found by the line above
 from lab_processes import until  # noqa: E402 - as above
+from nova_command import command_line, lab_of_command, working_daemon  # noqa: E402 - as above
 from nova_daemon import Difference, NovaDaemon, audit, differences, in_nova  # noqa: E402 - as above
 from nova_lab import NovaLab  # noqa: E402 - as above
 from nova_ledger import (  # noqa: E402 - as above
@@ -217,30 +217,15 @@ def _notification(server: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--computes", type=int, default=10)
+    parser = command_line("broker", __doc__, computes=10)
     parser.add_argument("--operations", type=int, default=100, help="creations, and as many deletions")
     parser.add_argument("--away", type=float, default=60.0, help="for how many seconds the broker is away")
-    parser.add_argument("--folder", type=Path, default=Path("/var/tmp/tenure-openstack-broker"))
-    parser.add_argument("--stays", action="store_true", help="use the cloud that runs in the folder, and leave it")
     asked = parser.parse_args()
-    lab = NovaLab(asked.folder)
-    daemon = NovaDaemon(lab)
-    try:
-        if not asked.stays:
-            lab.up(asked.computes)
-        daemon.start()
-        daemon.wait_until_it_works()
-        daemon.agrees(60)
+    with lab_of_command(asked) as lab, working_daemon(lab) as daemon, tempfile.TemporaryDirectory() as folder:
         one = Outage(lab, daemon, asked.operations)
         one.fill()
-        with tempfile.TemporaryDirectory() as folder:
-            one.run(asked.away, Path(folder))
+        one.run(asked.away, Path(folder))
         one.flood()
-    finally:
-        daemon.kill()
-        if not asked.stays:
-            lab.down()
     sys.exit(bool(one.report.failed))
 
 

@@ -6,7 +6,6 @@ with its bar; it exits with 1 if one is not kept.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
+from nova_command import command_line, lab_of_command, working_daemon  # noqa: E402 - as above
 from nova_daemon import NovaDaemon, audit, running  # noqa: E402 - found by the line above
 from nova_lab import CLOUD, NovaLab  # noqa: E402 - as above
 from nova_ledger import (  # noqa: E402 - as above
@@ -145,34 +145,19 @@ class Burst:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--computes", type=int, default=10)
+    parser = command_line("burst", __doc__, computes=10)
     parser.add_argument("--creates", type=int, default=50)
     parser.add_argument("--grace", type=float, default=0.0, help="the grace period in seconds")
     parser.add_argument("--threads", type=int, default=8, help="how many ask at once")
     parser.add_argument("--spot", nargs="+", default=["spot.small"], help="the flavors that fill the cloud")
-    parser.add_argument("--folder", type=Path, default=Path("/var/tmp/tenure-openstack-burst"))
-    parser.add_argument("--stays", action="store_true", help="use the cloud that runs in the folder, and leave it")
     asked = parser.parse_args()
-    lab = NovaLab(asked.folder)
-    daemon = NovaDaemon(lab)
-    try:
-        if not asked.stays:
-            lab.up(asked.computes)
-        daemon.start()
-        daemon.wait_until_it_works()
+    with lab_of_command(asked) as lab, working_daemon(lab) as daemon, tempfile.TemporaryDirectory() as folder:
         lab.tenure.change_policy(CLOUD, {"grace_s": asked.grace})
         one = Burst(lab, daemon, asked.threads)
-        daemon.agrees(60)
         one.fill(asked.spot)
         daemon.agrees(60)
-        with tempfile.TemporaryDirectory() as folder:
-            one.burst(asked.creates, asked.grace, Path(folder))
+        one.burst(asked.creates, asked.grace, Path(folder))
         one.no_room_at_all()
-    finally:
-        daemon.kill()
-        if not asked.stays:
-            lab.down()
     sys.exit(bool(one.report.failed))
 
 

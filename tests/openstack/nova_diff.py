@@ -12,7 +12,6 @@ told of all of them, so both sides agree. Then the daemon is started.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import time
@@ -28,6 +27,7 @@ import httpx2  # noqa: E402 - found by the line above
 import psycopg  # noqa: E402
 from harness import say  # noqa: E402
 from lab_processes import until  # noqa: E402
+from nova_command import command_line, lab_of_command  # noqa: E402 - as above
 from nova_daemon import NovaDaemon, in_nova, running  # noqa: E402
 from nova_lab import CLOUD, TOKEN, NovaLab  # noqa: E402
 from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
@@ -50,28 +50,20 @@ _COLUMNS = "SELECT column_name FROM information_schema.columns WHERE table_name 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line("diff", __doc__, computes=10)
     parser.add_argument("--servers", type=int, default=5000)
-    parser.add_argument("--computes", type=int, default=10)
     parser.add_argument("--seconds", type=int, default=60, help="for how long notifications come")
-    parser.add_argument("--folder", type=Path, default=Path("/var/tmp/tenure-openstack-diff"))
-    parser.add_argument("--stays", action="store_true", help="use the cloud that runs in the folder, and leave it")
     asked = parser.parse_args()
-    lab = NovaLab(asked.folder)
-    # Comparisons come often, so that one need not be waited for, and polls seldom, so that none is counted with one.
-    daemon = NovaDaemon(lab, TENURE_NOVA_COMPARE_EVERY_S="15", TENURE_NOVA_POLL_EVERY_S="60")
-    try:
-        if not asked.stays:
-            lab.up(asked.computes)
-        fill(lab, asked.servers)
-        measure_diffs(lab, daemon)
-        measure_notifications(lab, daemon, asked.seconds)
-        daemon.kill()
+    with lab_of_command(asked) as lab:
+        # Comparisons come often, so that one need not be waited for, and polls seldom: none is counted with one.
+        daemon = NovaDaemon(lab, TENURE_NOVA_COMPARE_EVERY_S="15", TENURE_NOVA_POLL_EVERY_S="60")
+        try:
+            fill(lab, asked.servers)
+            measure_diffs(lab, daemon)
+            measure_notifications(lab, daemon, asked.seconds)
+        finally:
+            daemon.kill()
         measure_filter(lab)
-    finally:
-        daemon.kill()
-        if not asked.stays:
-            lab.down()
 
 
 # --- the servers ------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
@@ -19,6 +18,7 @@ import psycopg
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from lab_processes import until  # noqa: E402 - found by the line above
+from nova_command import command_line, lab_of_command  # noqa: E402 - as above
 from nova_daemon import NovaDaemon, differences, in_nova, running  # noqa: E402 - as above
 from nova_lab import CLOUD, NovaLab  # noqa: E402 - as above
 from nova_ledger import Report, delete_at_once, ledger_of, wait_until_gone  # noqa: E402 - as above
@@ -327,19 +327,12 @@ def go_through(lab: NovaLab, cells: list[str], report: Report) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line("drift", __doc__, COMPUTES)
     parser.add_argument("--cells", nargs="+", choices=Drift.cells(), default=Drift.cells(), metavar="CELL")
-    parser.add_argument("--folder", type=Path, default=Path("/var/tmp/tenure-openstack-drift"))
-    parser.add_argument("--stays", action="store_true", help="use the cloud that runs in the folder, and leave it")
     asked = parser.parse_args()
-    lab, report = NovaLab(asked.folder), Report()
-    try:
-        if not asked.stays:
-            lab.up(COMPUTES)
+    report = Report()
+    with lab_of_command(asked) as lab:
         go_through(lab, asked.cells, report)
-    finally:
-        if not asked.stays:
-            lab.down()
     sys.exit(bool(report.failed))
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
@@ -24,6 +23,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 from keystoneauth1.exceptions import ClientException  # noqa: E402 - as above
 from lab_processes import listens, until  # noqa: E402 - found by the line above
 from nova_burst import Burst  # noqa: E402 - as above
+from nova_command import command_line, lab_of_command, working_daemon  # noqa: E402 - as above
 from nova_daemon import NovaDaemon, audit, in_nova  # noqa: E402
 from nova_lab import CLOUD, NovaLab  # noqa: E402
 from nova_ledger import Departure, ledger_of, rows, wait_until_gone  # noqa: E402
@@ -172,32 +172,17 @@ def _is_stuck(server: Any) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line("storm", __doc__, computes=4)
     parser.add_argument("--operations", type=int, default=500)
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--computes", type=int, default=4)
     parser.add_argument("--grace", type=float, default=5.0, help="the grace period in seconds")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, default=Path("/var/tmp/tenure-openstack-storm"))
-    parser.add_argument("--stays", action="store_true", help="use the cloud that runs in the folder, and leave it")
     asked = parser.parse_args()
-    lab = NovaLab(asked.folder)
-    daemon = NovaDaemon(lab)
-    try:
-        if not asked.stays:
-            lab.up(asked.computes)
-        daemon.start()
-        daemon.wait_until_it_works()
-        daemon.agrees(AGREE_S)
+    with lab_of_command(asked) as lab, working_daemon(lab) as daemon, tempfile.TemporaryDirectory() as folder:
         Burst(lab, daemon).fill(["spot.small"])
-        with tempfile.TemporaryDirectory() as folder:
-            found = Storm(lab, daemon, asked.seed).run(asked.operations, asked.kills, Path(folder), asked.grace)
+        found = Storm(lab, daemon, asked.seed).run(asked.operations, asked.kills, Path(folder), asked.grace)
         sys.stdout.write(json.dumps(vars(found)) + "\n")
         assert found.late_s <= LATE_S, f"an evicted server ran on for {found.late_s:.1f} s"
-    finally:
-        daemon.kill()
-        if not asked.stays:
-            lab.down()
 
 
 if __name__ == "__main__":
