@@ -46,14 +46,20 @@ class NovaCloud(OpenStackSession):
         return self._servers({"changes-since": at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")})
 
     def server(self, server: str) -> Server | None:
-        """Return a server; None if there is none, or if it is deleted."""
+        """Return a server, also a deleted one as long as Nova keeps its row; None if it was never in a cell."""
         assert is_server_id(server)
         try:
             return self._read(self._json("compute", f"/servers/{server}")["server"])
         except OpenStackRefused as error:
             if error.status == 404:
-                return None
+                return next(self._servers({"deleted": "True", "uuid": server}), None)
             raise
+
+    def building(self) -> frozenset[str]:
+        """Return the ids of all servers that are being built, those in no cell yet among them."""
+        found = self._pages("compute", "/servers", {"all_tenants": "1", "status": "BUILD"}, "servers", _LISTED)
+        with self._told("a server"):
+            return frozenset(str(one["id"]) for one in found)
 
     def flavors(self) -> Iterator[dict[str, Any]]:
         """Yield all flavors in Nova's own words, those that are not public included."""
@@ -99,13 +105,13 @@ class NovaCloud(OpenStackSession):
         with self._told("inventories"):
             return capacity_of(inventories)
 
-    def delete(self, server: str) -> None:
-        """Delete a server, if it is there."""
-        self._end(server, lambda path: self._do("delete", path))
+    def delete(self, server: str) -> bool:
+        """Delete a server; return False if it is not there."""
+        return self._end(server, lambda path: self._do("delete", path))
 
-    def act(self, server: str, action: str) -> None:
-        """Do an action without arguments to a server, if it is there: `shelve`, `forceDelete` and so on."""
-        self._end(server, lambda path: self._do("post", f"{path}/action", json={action: None}))
+    def act(self, server: str, action: str) -> bool:
+        """Do an action without arguments to a server: `shelve`, `forceDelete` and so on. False if it is not there."""
+        return self._end(server, lambda path: self._do("post", f"{path}/action", json={action: None}))
 
     def reset(self, server: str) -> None:
         """Have Nova forget the task that it takes for going on."""

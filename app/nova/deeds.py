@@ -9,11 +9,17 @@ from app.nova.books import TenureSide
 from app.nova.cloud import NovaCloud
 from app.nova.rules.lives import Life
 from app.nova.rules.marks import EVICTING
+from app.nova.rules.reconciling import is_ending
 from app.nova.rules.seen import Server, ServerStep, StepKind
+from app.nova.session import OpenStackRefused
 
 logger = logging.getLogger(__name__)
 TELLING = frozenset({StepKind.MARK, StepKind.UNMARK, StepKind.TAG, StepKind.UNTAG})
 """Steps that only tell people something."""
+ACTIONS = {StepKind.SHELVE: "shelve", StepKind.OFFLOAD: "shelveOffload", StepKind.FORCE: "forceDelete"}
+ENDING = frozenset({StepKind.DELETE, StepKind.CLEAR, *ACTIONS})
+"""Steps that end a server."""
+_CONFLICT = 409
 
 
 class Deeds:
@@ -22,9 +28,15 @@ class Deeds:
     def __init__(self, nova: NovaCloud, books: TenureSide, nodes_changed: Callable[[], None]) -> None:
         self._nova, self._books, self._nodes_changed = nova, books, nodes_changed
 
-    def do(self, step: ServerStep, server_id: str, server: Server | None) -> None:
-        """Take a step about a server, which is None if Nova does not have it."""
-        if step.life is None:
+    def do(self, step: ServerStep, server_id: str, server: Server | None) -> bool:
+        """Take a step about a server, which is None if Nova does not have it.
+
+        Returns False if there was nothing to end any more, as when another daemon or the owner came first.
+        """
+        if step.kind in ENDING:
+            if not self._ends(step, server_id):
+                return False
+        elif step.life is None:
             self._in_nova(step, server_id)
         else:
             self._in_tenure(step, step.life, server)
@@ -32,6 +44,18 @@ class Deeds:
         logger.log(
             level, "%s", step.kind, extra={"server": server_id, "life": step.life and step.life.number, "why": step.why}
         )
+        return True
+
+    def _ends(self, step: ServerStep, server: str) -> bool:
+        nova = self._nova
+        try:
+            if step.kind in ACTIONS:
+                return nova.act(server, ACTIONS[step.kind])
+            return nova.delete(server)
+        except OpenStackRefused as error:
+            if error.status != _CONFLICT or not is_ending(nova.server(server)):
+                raise
+            return False
 
     def _in_tenure(self, step: ServerStep, life: Life, server: Server | None) -> None:
         if step.kind is StepKind.OBSERVE and server is not None:
@@ -46,12 +70,7 @@ class Deeds:
     def _in_nova(self, step: ServerStep, server: str) -> None:
         nova = self._nova
         deeds: dict[StepKind, Callable[[], None]] = {
-            StepKind.DELETE: lambda: nova.delete(server),
-            StepKind.CLEAR: lambda: nova.delete(server),
-            StepKind.SHELVE: lambda: nova.act(server, "shelve"),
-            StepKind.OFFLOAD: lambda: nova.act(server, "shelveOffload"),
             StepKind.RESET: lambda: nova.reset(server),
-            StepKind.FORCE: lambda: nova.act(server, "forceDelete"),
             StepKind.MARK: lambda: nova.mark(server, step.marks),
             StepKind.UNMARK: lambda: nova.unmark(server, step.marks),
             StepKind.TAG: lambda: nova.tag(server, EVICTING),

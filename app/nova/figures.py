@@ -21,7 +21,7 @@ class NovaFigures:
         )
         self.steps = counter(
             "tenure_nova_steps_total",
-            "Steps, by kind and outcome: `done`, `refused` by the other side, `unanswered`.",
+            "Steps, by kind and outcome: `done`, `refused` by the other side, `unanswered`, `needless`: it had ended.",
             ["step", "outcome"],
         )
         self.notifications = counter("tenure_nova_notifications_total", "Notifications of Nova that were read.")

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Event, Lock, Thread
@@ -30,6 +29,7 @@ from app.nova.rules.reconciling import NovaChoices, ViewTimes, building_s, decid
 from app.nova.rules.seen import KnownLife, Presence, Server, ServerStep, ServerVerdict, StepKind
 from app.nova.session import OpenStackFailed, OpenStackRefused
 from app.nova.syncing import Syncing
+from app.nova.telling import Sayings
 from tenure_client import ClientError, Conflict, ServiceRefused
 from tenure_client.forms.events import EventAnswer
 
@@ -41,6 +41,8 @@ _REST = 3.0
 """A question for changes costs Nova's API much when many servers change, so it is asked a third of the time at most."""
 _NODES_REST = 5.0
 _WAIT_S = 0.5
+_SAID_FOR = 0.5
+"""The same is said to a server once in this share of the time between comparisons: its owner may undo it each time."""
 _MOST_NOTIFIED = 100_000
 _MOST_UNKNOWN = 100
 """Looks at servers that Nova's list does not have. Others wait for a comparison: notifications may be made up."""
@@ -79,12 +81,13 @@ class NovaKeeper:
         self._nova, self._books, self._syncing = nova, books, syncing
         self._choices, self._rhythm, self._figures = choices, rhythm, figures
         self._deeds, self._agenda, self._mirror = Deeds(nova, books, self._want_nodes), Agenda(), Mirror()
+        self._sayings = Sayings(_SAID_FOR * rhythm.full_s)
         self._woken, self._over, self._noting = Event(), Event(), Lock()
         self._wants_all, self._wants_nodes = Event(), Event()
         self._notified: set[str] = set()
         self._failures: dict[str, int] = {}
         self._trouble: dict[str, str] = {}
-        self._all_at_s = self._poll_at_s = self._nodes_at_s = self._flavors_at_s = 0.0
+        self._all_at_s = self._poll_at_s = self._nodes_at_s = self._flavors_at_s = self._builds_at_s = 0.0
 
     def run(self, over: Event) -> None:
         """Keep the cloud until it is over. Steps that have begun are ended."""
@@ -159,9 +162,18 @@ class NovaKeeper:
         asked_at = datetime.now(UTC)
         changed = self._mirror.take(self._nova.changed_since(self._mirror.since()), asked_at)
         unknown = [one for one in notified if self._mirror.get(one)[0] is None]
-        for server in changed | {*unknown[:_MOST_UNKNOWN]}:
+        for server in changed | {*unknown[:_MOST_UNKNOWN]} | self._vanished():
             self._agenda.add(server)
         self._poll_at_s = time.monotonic() + self._rhythm.poll_s
+
+    def _vanished(self) -> set[str]:
+        """Return the servers that were being built and are not any more, whatever has become of them."""
+        if time.monotonic() < self._builds_at_s or not (unplaced := self._mirror.unplaced()):
+            return set()
+        vanished = unplaced - self._nova.building()
+        self._mirror.drop(vanished)
+        self._builds_at_s = time.monotonic() + self._rhythm.poll_s
+        return vanished
 
     def _compare(self, *, whole: bool) -> None:
         """Compare everything; what does not agree is looked at. Nova is read first, so its list is the older one.
@@ -237,6 +249,8 @@ class NovaKeeper:
         if server is None:
             server, seen_at = self._ask_nova(server_id)
         known = self._books.newest(server_id)
+        if known is not None and known.status == "evicted" and server is not None and server.status == "BUILD":
+            server, seen_at = self._ask_nova(server_id)  # one that has just been launched can be told
         verdict = self._verdict(server, known, seen_at)
         if any(step.kind is StepKind.CLEAR for step in verdict.steps):  # its own user may have just ended it
             server, seen_at = self._ask_nova(server_id)
@@ -260,29 +274,33 @@ class NovaKeeper:
 
         Returns False then: its server's owner may have filled what it is told in, and is to gain nothing by that.
         """
-        is_told = True
+        is_told, only_tells = True, all(step.kind in TELLING for step in steps)
         for step in steps:
+            if only_tells and self._sayings.was_said(server_id, step):
+                continue
             try:
-                with self._counted(str(step.kind)):
-                    self._deeds.do(step, server_id, server)
+                self._counted(step, server_id, server)
             except OpenStackRefused:
                 if step.kind not in TELLING:
                     raise
                 is_told = False
         return is_told
 
-    @contextmanager
-    def _counted(self, step: str) -> Iterator[None]:
+    def _counted(self, step: ServerStep, server_id: str, server: Server | None) -> None:
+        """Take a step, and count its outcome."""
+        kind = str(step.kind)
         try:
-            yield
+            is_done = self._deeds.do(step, server_id, server)
         except (OpenStackRefused, ServiceRefused) as error:
-            self._figures.steps.labels(step, "refused").inc()
-            logger.warning("%s was refused: %s", step, error)
+            self._figures.steps.labels(kind, "refused").inc()
+            logger.warning("%s was refused: %s", kind, error)
             raise
         except _TROUBLES:
-            self._figures.steps.labels(step, "unanswered").inc()
+            self._figures.steps.labels(kind, "unanswered").inc()
             raise
-        self._figures.steps.labels(step, "done").inc()
+        self._figures.steps.labels(kind, "done" if is_done else "needless").inc()
+        if step.kind in TELLING:
+            self._sayings.said(server_id, step)
 
     # Tenure's log.
 

@@ -11,6 +11,7 @@ from app.nova.rules.seen import Server
 OVERLAP_S = 5.0
 """Each poll asks again for so much of the time before: Nova's processes write their changes by their own clocks."""
 _DELETED = "DELETED"
+_BUILD = "BUILD"
 _REMEMBERED = timedelta(minutes=10)
 
 
@@ -47,6 +48,20 @@ class Mirror:
             self._servers |= {one.id: one for one in found}
             self._took(found, asked_at)
         return {one.id for one in found}
+
+    def unplaced(self) -> set[str]:
+        """Return the ids of servers that are being built and have no node. Some are in no cell yet.
+
+        Changes do not name one that is deleted then: Nova keeps no row of it.
+        """
+        with self._changing:
+            return {one.id for one in self._servers.values() if one.status == _BUILD and one.node is None}
+
+    def drop(self, servers: Iterable[str]) -> None:
+        """Forget servers that are not as they were, so that Nova is asked for them."""
+        with self._changing:
+            for one in servers:
+                self._servers.pop(one, None)
 
     def put(self, server: Server) -> None:
         """Take one server that was asked for by itself."""

@@ -87,14 +87,16 @@ class OpenStackSession:
             raise OpenStackRefused(response.status_code, f"{method.upper()} {path}: {_reason(response)}")
         return response
 
-    def _end(self, server: str, do: Callable[[str], None]) -> None:
-        """Do something to a server. One that is not there any more needs nothing."""
+    def _end(self, server: str, do: Callable[[str], None]) -> bool:
+        """Do something to a server. One that is not there any more needs nothing; False is returned then."""
         assert is_server_id(server)
         try:
             do(f"/servers/{server}")
         except OpenStackRefused as error:
             if error.status != 404:
                 raise
+            return False
+        return True
 
     def _told(self, doing: str) -> _Translating:
         return _Translating(doing, self._failures)

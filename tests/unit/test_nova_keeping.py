@@ -1,4 +1,4 @@
-"""The daemon's looks: what no user and no false notification holds up, and what is ended after asking again."""
+"""The daemon's looks: what no user and no false notification holds up, and when Nova is asked again."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
+
+import pytest
 
 from app.domain.values import Resources
 from app.nova.cloud import OpenStackRefused
@@ -29,7 +31,12 @@ class World:
     now: Server | None = None
     known: KnownLife | None = None
     nodes: frozenset[str] = frozenset({"n"})
+    is_full: bool = True
+    refuses: int = 0
+    builds: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
+    told: list[Any] = field(default_factory=list)
+    aborted: list[Life] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
     def changed_since(self, _at: datetime) -> list[Server]:
@@ -42,14 +49,30 @@ class World:
     def newest(self, _server: str) -> KnownLife | None:
         return self.known
 
-    def mark(self, _server: str, _marks: Any) -> None:
-        raise OpenStackRefused(403, "metadata property count exceeds 128")
+    def building(self) -> frozenset[str]:
+        return frozenset(self.builds)
+
+    def mark(self, _server: str, marks: Any) -> None:
+        if self.is_full:
+            raise OpenStackRefused(403, "metadata property count exceeds 128")
+        self.told.append(dict(marks))
 
     def tag(self, _server: str, _tag: str) -> None:
         raise OpenStackRefused(400, "tags limit 50")
 
-    def delete(self, server: str) -> None:
+    def delete(self, server: str) -> bool:
+        if self.refuses:
+            raise OpenStackRefused(self.refuses, "Cannot 'delete' instance while it is in task_state deleting")
         self.done.append(server)
+        return self.now is not None
+
+    def abort(self, life: Life) -> None:
+        self.aborted.append(life)
+
+    def stop(self, life: Life) -> None:
+        self.done.append(life.instance_id)
+
+    confirm = stop
 
 
 def keeper_of(world: World) -> NovaKeeper:
@@ -91,3 +114,72 @@ def test_made_up_notifications_cause_few_looks() -> None:
         keeper.heard(str(uuid4()))
     keeper._poll()
     assert keeper._agenda.waiting()[0] <= 101
+
+
+OUTCOMES = ("done", "refused", "needless")
+UNPLACED = replace(SPOT, status="BUILD", task="scheduling", node=None, launched_at=None)
+
+
+def test_a_server_that_is_deleted_before_it_has_a_host_is_aborted_soon() -> None:
+    """Nova's list of changes never names it."""
+    begun = datetime.now(UTC) - timedelta(seconds=40)
+    world = World([UNPLACED], None, replace(KNOWN, status="running", at=begun), builds=[ID])
+    keeper = keeper_of(world)
+    keeper._poll()
+    keeper._tried(ID)
+    assert (world.asked, world.aborted) == ([], []), "it is being built"
+    world.listed, world.builds, keeper._builds_at_s = [], [], 0.0
+    assert keeper._agenda.take(0) == ID
+    keeper._agenda.done(ID)
+    assert keeper._agenda.take(0) is None
+    keeper._poll()
+    assert keeper._agenda.take(0) == ID
+    keeper._tried(ID)
+    assert world.aborted == [KNOWN.life]
+
+
+def test_a_server_that_was_built_meanwhile_gets_its_notice() -> None:
+    leaves_by = datetime.now(UTC) + timedelta(seconds=60)
+    world = World([UNPLACED], SPOT, replace(KNOWN, leaves_by=leaves_by), is_full=False)
+    keeper = keeper_of(world)
+    keeper._poll()
+    keeper._tried(ID)
+    assert [[*marks] for marks in world.told] == [["tenure:evict_at"]]
+
+
+def test_a_stubborn_owner_is_put_right_now_and_then() -> None:
+    known = replace(KNOWN, status="running", probability=0.05)
+    world = World([SPOT], SPOT, known, is_full=False)
+    keeper = keeper_of(world)
+    keeper._poll()
+    for number in range(20):
+        world.listed = [replace(SPOT, metadata={"tenure:probability": f"0.{number + 1}9"})]
+        keeper._poll()
+        keeper._tried(ID)
+    assert world.told == [{"tenure:probability": "0.05"}]
+    world.known = replace(known, status="evicted", ended_at=LONG_AGO)
+    keeper._tried(ID)
+    assert world.told[1:] == [{"tenure:probability": "0.05", "tenure:evict_at": "2026-01-01T00:00:00Z"}]
+    assert world.done == [ID]
+
+
+@pytest.mark.parametrize(
+    ("status", "now"),
+    [(0, None), (409, None), (409, replace(SPOT, task="deleting")), (409, replace(SPOT, status="SOFT_DELETED"))],
+)
+def test_what_another_daemon_ends_is_not_counted_again(status: int, now: Server | None) -> None:
+    world = World([SPOT], now, KNOWN, refuses=status)
+    keeper = keeper_of(world)
+    keeper._poll()
+    keeper._tried(ID)
+    assert keeper._failures == {}
+    counted = {outcome: keeper._figures.steps.labels("delete", outcome)._value.get() for outcome in OUTCOMES}
+    assert counted == {"done": 0, "refused": 0, "needless": 1}
+
+
+def test_a_deletion_that_is_refused_for_another_reason_is_tried_again() -> None:
+    world = World([SPOT], SPOT, KNOWN, refuses=409)
+    keeper = keeper_of(world)
+    keeper._poll()
+    keeper._tried(ID)
+    assert keeper._failures == {ID: 1}

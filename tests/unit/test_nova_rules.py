@@ -111,7 +111,16 @@ def test_a_view_from_before_the_start_ends_nothing() -> None:
     assert early == ServerVerdict(again_s=3.0)
     assert kinds(seen("DELETED"), RUNNING, now=START) == ["stop"]
     assert verdict(None, RUNNING, now=START + timedelta(seconds=10)) == ServerVerdict(again_s=20.0)
-    assert kinds(None, RUNNING) == ["stop"]
+    late = START + timedelta(hours=1)
+    assert kinds(None, RUNNING, now=late) == ["stop"]
+
+
+def test_a_server_of_which_nova_keeps_nothing_was_never_built() -> None:
+    """It was deleted before it had a host. Of an old life the row may have been archived."""
+    assert kinds(None, RUNNING) == ["abort"]
+    assert kinds(None, RUNNING, NovaChoices(build_timeout_s=600)) == ["stop"]
+    assert kinds(None, replace(RUNNING, is_observed=True)) == ["stop"]
+    assert kinds(None, replace(RUNNING, life=Life(UUID, 2))) == ["stop"]
 
 
 @pytest.mark.parametrize("state", [*GONE, "failed to build"])
@@ -142,7 +151,18 @@ def test_a_server_that_is_ended_tells_when_it_was_evicted_and_from_what_promise(
     assert kinds(seen("BUILD"), evicted) == ["delete"]
     assert kinds(replace(ACTIVE, task="deleting", updated_at=NOW), evicted) == []
     noticed = replace(QUIET, metadata={**MARKED, EVICT_AT: "2026-11-23T12:10:00Z"})
-    assert kinds(noticed, evicted) == ["delete"]
+    assert verdict(noticed, evicted).steps[0].marks == {**MARKED, EVICT_AT: "2026-11-23T12:10:00Z"}
+    late = replace(evicted, leaves_by=NOW - timedelta(seconds=5))
+    assert verdict(QUIET, late).steps[0].marks[EVICT_AT] == "2026-11-23T12:09:55Z", "the deadline, not the eviction"
+
+
+@pytest.mark.parametrize("forged", ["2026-11-23T12:00:00Z", "2026-11-23T12:10:00", "never", "9" * 200])
+def test_no_owner_decides_what_an_ended_server_tells(forged: str) -> None:
+    evicted = replace(ended("evicted"), ended_at=NOW - timedelta(seconds=10), probability=0.05)
+    server = replace(QUIET, metadata={**MARKED, PROBABILITY: "0.9", EVICT_AT: forged})
+    assert verdict(server, evicted).steps[0].marks == {**MARKED, EVICT_AT: "2026-11-23T12:09:50Z"}
+    under_notice = replace(evicted, leaves_by=NOW + timedelta(seconds=40))
+    assert verdict(server, under_notice).steps[0].marks == {PROBABILITY: "0.05", EVICT_AT: "2026-11-23T12:10:40Z"}
 
 
 @pytest.mark.parametrize("state", HOLDS)
@@ -159,7 +179,7 @@ def test_under_a_grace_period_notice_is_given_and_the_deadline_ends_it() -> None
     assert [str(step.kind) for step in found.steps] == ["mark", "tag"]
     assert found.steps[0].marks == {EVICT_AT: "2026-11-23T12:10:40Z"}
     assert found.again_s == 40
-    told = replace(QUIET, metadata={EVICT_AT: "2026-11-23T12:10:40Z"}, tags=frozenset({EVICTING}))
+    told = replace(QUIET, metadata={**MARKED, EVICT_AT: "2026-11-23T12:10:40Z"}, tags=frozenset({EVICTING}))
     assert verdict(told, ended("evicted", leaves_by=leaves_by)) == ServerVerdict(again_s=40)
     assert kinds(told, ended("evicted", leaves_by=leaves_by), now=leaves_by) == ["delete"]
     assert verdict(seen("BUILD"), ended("evicted", leaves_by=leaves_by)) == ServerVerdict(again_s=40)
@@ -249,6 +269,9 @@ def test_a_spot_server_tells_its_promise() -> None:
     assert kinds(replace(ACTIVE, status="ERROR"), RUNNING) == []
     bare = replace(RUNNING, probability=None, epoch=None)
     assert verdict(ACTIVE, bare).steps[0].marks == {DEADLINE: "2026-11-23T13:00:00Z"}
+    forged = verdict(replace(QUIET, metadata={**MARKED, EVICT_AT: "2026-11-23T12:01:00Z"}), bare).steps
+    assert [str(step.kind) for step in forged] == ["unmark"]
+    assert forged[0].marks.keys() == {PROBABILITY, EPOCH, EVICT_AT}
 
 
 def test_a_notice_of_an_earlier_life_goes() -> None:

@@ -11,46 +11,61 @@ PROBABILITY = "tenure:probability"
 EPOCH = "tenure:epoch"
 EVICT_AT = "tenure:evict_at"
 EVICTING = "tenure-evicting"
+_PROMISE = (DEADLINE, PROBABILITY, EPOCH)
 _MAY_BE_MARKED = frozenset({"ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED"})
 """In other states Nova refuses to change a server's metadata."""
 
 
 def marks_of_promise(server: Server, known: KnownLife) -> list[ServerStep]:
-    """Return the steps after which a running spot server tells its promise, and no notice of an earlier life."""
+    """Return the steps after which a running spot server tells its promise, and neither another one nor a notice."""
     if server.status not in _MAY_BE_MARKED:
         return []
-    steps = _missing(server, _promise(known), "its promise is to be seen")
-    if EVICT_AT in server.metadata:
-        steps.append(ServerStep(StepKind.UNMARK, "it is not evicted any more", marks={EVICT_AT: ""}))
+    told = _promise(known)
+    steps = _missing(server, told, "its promise is to be seen")
+    if false := {name: "" for name in (*_PROMISE, EVICT_AT) if name in server.metadata and name not in told}:
+        steps.append(ServerStep(StepKind.UNMARK, "it is not so, or not any more", marks=false))
     if EVICTING in server.tags:
-        steps.append(ServerStep(StepKind.UNTAG, "it is not evicted any more"))
+        steps.append(ServerStep(StepKind.UNTAG, "it is not evicted, or not any more"))
     return steps
 
 
-def marks_of_notice(server: Server, leaves_by: datetime) -> list[ServerStep]:
+def marks_of_notice(server: Server, known: KnownLife, leaves_by: datetime) -> list[ServerStep]:
     """Return the steps after which a server that is to be evicted tells until when it may go on."""
     if server.status not in _MAY_BE_MARKED:
         return []
-    steps = _missing(server, {EVICT_AT: moment_text(leaves_by)}, "it is to be evicted")
+    steps = _missing(server, _promise(known) | {EVICT_AT: moment_text(leaves_by)}, "it is to be evicted")
     if EVICTING not in server.tags:
         steps.append(ServerStep(StepKind.TAG, "it is to be evicted"))
     return steps
 
 
 def marks_of_end(server: Server, known: KnownLife) -> list[ServerStep]:
-    """Return the step after which a server that is about to be ended tells when it was evicted, and from what promise.
+    """Return the step after which a server that is about to be ended tells when it had to go, and from what promise.
 
-    What Nova keeps of a deleted server then says whether the eviction came within the lifetime.
+    What Nova keeps of a deleted server then says whether that came within the lifetime. All is written, also what seems
+    to be there: the owner may have changed it since Nova was asked.
     """
     if server.status not in _MAY_BE_MARKED or known.ended_at is None:
         return []
-    told = _promise(known) | ({} if EVICT_AT in server.metadata else {EVICT_AT: moment_text(known.ended_at)})
-    return _missing(server, told, "Tenure has evicted it")
+    at = moment_text(known.leaves_by or known.ended_at)
+    if known.leaves_by is None:  # somebody may have confirmed its eviction before the deadline that it was told
+        notice = server.metadata.get(EVICT_AT, "")
+        at = notice if _is_from(notice, known.ended_at) else at
+    return [ServerStep(StepKind.MARK, "Tenure has evicted it", marks=_promise(known) | {EVICT_AT: at})]
 
 
 def moment_text(at: datetime) -> str:
     """Return a time as metadata have it: in UTC, with microseconds where there are any."""
     return at.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def _is_from(text: str, first: datetime) -> bool:
+    """Return True for the text of a moment that is not before `first`, as the end of a grace period is."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return at.tzinfo is not None and at >= first
 
 
 def _promise(known: KnownLife) -> dict[str, str]:

@@ -75,6 +75,13 @@ def presence_of(server: Server) -> Presence:
     return Presence.MOVES if server.status in _MOVES else Presence.HOLDS
 
 
+def is_ending(server: Server | None) -> bool:
+    """Return True for a server that is gone, or that somebody is deleting or shelving already."""
+    if server is None or presence_of(server) is Presence.GONE:
+        return True
+    return server.task is not None and (server.task in _DELETING or server.task.startswith(_SHELVING))
+
+
 def building_s(server: Server, now: datetime) -> float:
     """Return for how many seconds a server has been built without a node, or unshelved; 0 for any other."""
     is_building = presence_of(server) is Presence.BUILDS and server.node is None
@@ -95,7 +102,7 @@ def decide(
     """
     presence = Presence.GONE if server is None else presence_of(server)
     if server is None or presence is Presence.GONE:
-        return _gone(server, known, moments)
+        return _gone(server, known, choices, moments)
     if known is not None and known.status == "evicted" and server.is_spot:
         return _evicted(server, known, choices, moments.now)
     if presence is Presence.BUILDS:
@@ -107,7 +114,7 @@ def decide(
     return _running(server, known, nodes)
 
 
-def _gone(server: Server | None, known: KnownLife | None, moments: ViewTimes) -> ServerVerdict:
+def _gone(server: Server | None, known: KnownLife | None, choices: NovaChoices, moments: ViewTimes) -> ServerVerdict:
     if known is None:
         return ServerVerdict()
     if not known.runs:
@@ -118,6 +125,8 @@ def _gone(server: Server | None, known: KnownLife | None, moments: ViewTimes) ->
         return ServerVerdict(again_s=enough_s - seen_s)
     if server is not None and _never_ran(server, known):
         return ServerVerdict((ServerStep(StepKind.ABORT, "Nova accepted it and never ran it", known.life),))
+    if server is None and _was_never_built(known, choices, moments):
+        return ServerVerdict((ServerStep(StepKind.ABORT, "it was deleted before Nova built it", known.life),))
     why = "Nova has no such server" if server is None else f"it is {server.status} in Nova"
     return ServerVerdict((ServerStep(StepKind.STOP, why, known.life),))
 
@@ -135,6 +144,15 @@ def _never_ran(server: Server, known: KnownLife) -> bool:
     return server.launched_at is None or (known.life.number > 1 and server.launched_at < known.at)
 
 
+def _was_never_built(known: KnownLife, choices: NovaChoices, moments: ViewTimes) -> bool:
+    """Return True if a server of which Nova has no row, not even a deleted one, came to nothing.
+
+    Nova makes the row when a host is chosen, and keeps it until it is archived: of an old life that may have happened.
+    """
+    is_young = (moments.seen_at - known.at).total_seconds() < choices.build_timeout_s
+    return is_young and known.life.number == 1 and not known.is_observed
+
+
 def _building(server: Server, known: KnownLife | None, choices: NovaChoices, moments: ViewTimes) -> ServerVerdict:
     """Wait for what Nova builds. What stays without a node for very long comes to nothing."""
     if known is None or not known.runs or server.node is not None:
@@ -149,7 +167,7 @@ def _evicted(server: Server, known: KnownLife, choices: NovaChoices, now: dateti
     """Give notice until the deadline of an eviction, and end the server then."""
     left_s = 0.0 if known.leaves_by is None else (known.leaves_by - now).total_seconds()
     if known.leaves_by is not None and left_s > 0:
-        return ServerVerdict(tuple(marks_of_notice(server, known.leaves_by)), again_s=left_s)
+        return ServerVerdict(tuple(marks_of_notice(server, known, known.leaves_by)), again_s=left_s)
     verdict = _end(server, choices, now)
     return replace(verdict, steps=(*marks_of_end(server, known), *verdict.steps)) if verdict.steps else verdict
 
