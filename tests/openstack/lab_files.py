@@ -99,7 +99,6 @@ driver = messagingv2
 [notifications]
 notification_format = versioned
 versioned_notifications_topics = versioned_notifications,tenure
-notify_on_state_change = vm_and_task_state
 [compute]
 provider_config_location = {folder}/etc/nova/providers
 [conductor]

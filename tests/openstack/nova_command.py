@@ -1,4 +1,4 @@
-"""What the commands that measure a whole cloud share: the cloud's folder, whether it stays, and the daemon."""
+"""The common part of the commands that measure a whole cloud: the cloud's folder, whether it stays, and the daemon."""
 
 from __future__ import annotations
 

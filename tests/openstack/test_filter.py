@@ -45,7 +45,7 @@ class Asked:
         )
         login = {"auth_type": "admin_token", "endpoint": url, "token": TOKEN}
         # Nobody waits for victims to leave Nova: there is none behind this.
-        self._write({"cloud": cloud, "large": 1.0, **login, **options})
+        self._write({"cloud": cloud, "wait": 0, **login, **options})
 
     def forget(self) -> None:
         """Begin with a new filter, which has seen no failure."""

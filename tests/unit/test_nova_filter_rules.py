@@ -56,7 +56,7 @@ def test_a_hint_goes_before_the_flavors_default() -> None:
 
 def test_on_demand_wishes_nothing() -> None:
     wish = wanted.wish_of(flavor({"hw:cpu_policy": "dedicated"}, name="gold"), {"tenure:lifetime": "soon"})
-    assert wish == ServerWish(False, "gold", Demand(2, 1024, 6), True, None, None)
+    assert wish == ServerWish(False, "gold", Demand(2, 1024, 6), None, None)
 
 
 @given(st.text(min_size=1, max_size=300), st.integers(1, 50))
@@ -72,10 +72,10 @@ def test_flavors_of_a_size_are_found_where_the_daemon_puts_them(made: list[tuple
         known[sizes.name_of_size(known, "small", Resources(*size))] = Resources(*size)
     there = {name: Demand(one.cores, one.memory_mib, one.disk_gib) for name, one in known.items()}
     for size in made:
-        wish = ServerWish(False, "small", Demand(*size), False, None, None)
+        wish = ServerWish(False, "small", Demand(*size), None, None)
         found = wanted.flavor_of_size(there, wish)
         assert found == sizes.name_of_size(known, "small", Resources(*size))
-    assert wanted.flavor_of_size(there, ServerWish(False, "small", Demand(9, 9, 9), False, None, None)) is None
+    assert wanted.flavor_of_size(there, ServerWish(False, "small", Demand(9, 9, 9), None, None)) is None
 
 
 def test_a_demand_is_that_of_the_daemon() -> None:
@@ -87,7 +87,7 @@ def test_a_demand_is_that_of_the_daemon() -> None:
 
 @pytest.mark.parametrize("reason", [*Rejection, "something_new"])
 def test_every_refusal_has_words_that_fit(reason: str) -> None:
-    wish = ServerWish(True, "a" * 240, Demand(1, 1, 1), False, 1e9, 0.01)
+    wish = ServerWish(True, "a" * 240, Demand(1, 1, 1), 1e9, 0.01)
     acceptable = {"lifetime_s": 123_456_789.123, "eviction_probability": 0.0123456}
     answer = {"reason": str(reason), "acceptable": acceptable, "eviction_probability": 0.0123456789}
     whole = "No valid host was found. " + sentences.fit(sentences.refusal(answer, wish))

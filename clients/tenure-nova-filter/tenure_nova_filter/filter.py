@@ -10,7 +10,9 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from datetime import datetime
+from threading import Semaphore
 from typing import Any
 
 import nova.conf
@@ -21,13 +23,15 @@ from oslo_log import log as logging
 from tenure_nova_filter import options, sentences
 from tenure_nova_filter.asking import Holding, Pausing, Tenure, TenureBusy, TenureRefused, TenureUnreachable, adapter_of
 from tenure_nova_filter.leaving import is_on_a_host, wait_until_gone
-from tenure_nova_filter.rooms import is_large, with_free, with_room
+from tenure_nova_filter.rooms import with_free, with_room
 from tenure_nova_filter.wanted import ServerWish, WishRefused, flavor_of_size, life_id, wish_of
 
 LOG = logging.getLogger(__name__)
 MOST_NODES = 1000
 _MOST_LIVES = 10_000
 _STATUSES = ("running", "rejected", "stopped", "evicted")
+_APART_S = 2.0
+"""A server whose victims have notice keeps its turn for so long, so that their deadlines do not come all at once."""
 _REPEATED_S = 60.0
 """Nova repeats a question whose answer it has lost within this time."""
 
@@ -41,6 +45,8 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
         if not self._own.cloud:
             raise exception.InvalidConfigurationValue(option="cloud", group="tenure", value=self._own.cloud)
         self._tenure = Tenure(adapter_of(nova.conf.CONF), self._own.cloud, Pausing(self._own.pause), Holding())
+        # Nova deletes as fast as it can. Who is not evicted before that runs on, and no host holds both for long.
+        self._turns = Semaphore(self._own.leaving)
         self._candidates: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def filter_all(self, filter_obj_list: Iterable[Any], spec_obj: Any) -> list[Any]:  # noqa: ANN401 - Nova's own types
@@ -129,11 +135,10 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
             return False
 
     def _start(self, hosts: list[Any], wish: ServerWish, body: dict[str, Any]) -> list[Any]:
-        answer = self._tenure.start(body)
+        answer = self._tenure.start(body) if wish.is_spot or not self._own.wait else self._start_in_turn(body)
         if answer["status"] == "accepted":
             chosen = [host for host in hosts if host.nodename == answer["node"]]
             if chosen:
-                self._wait(chosen[0], wish, answer["victims"])
                 return chosen
         if wish.is_spot:
             raise _refusal(sentences.refusal(answer, wish))
@@ -159,20 +164,27 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
             raise _refusal(sentences.NO_ROOM_ELSEWHERE)
         return fitting
 
-    def _wait(self, host: Any, wish: ServerWish, victims: Sequence[dict[str, Any]]) -> None:  # noqa: ANN401 - Nova's own
-        """Wait for victims that are still there, where a server cannot begin beside them or should not."""
-        has_notice = any(victim["deadline"] is not None for victim in victims)
-        if victims and (has_notice or wish.is_pinned or is_large(wish.demand, host, self._own.large)):
-            left = self._left(victims)
-            if left:
-                LOG.warning("%d victims on %s are still there after %g s", len(left), host.nodename, self._own.wait)
+    def _start_in_turn(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Ask once few servers wait for victims, and wait for those of this one."""
+        with ExitStack() as turn:
+            if self._turns.acquire(timeout=self._own.wait):
+                turn.callback(self._turns.release)
+            answer = self._tenure.start(body)
+            if (notice_s := _notice_s(answer["victims"])) > 0:
+                time.sleep(min(notice_s, _APART_S))
+                turn.close()
+            self._wait(answer["victims"])
+        return answer
 
-    def _left(self, victims: Sequence[dict[str, Any]]) -> list[str]:
+    def _wait(self, victims: Sequence[dict[str, Any]]) -> None:
+        """Wait until victims have left: their memory is taken until then, whatever Placement counts."""
         try:
-            return wait_until_gone([victim["id"] for victim in victims], self._own.wait, _notice_s(victims))
+            left = wait_until_gone([victim["id"] for victim in victims], self._own.wait, _notice_s(victims))
         except Exception:  # whatever Nova's database raises: the server is built all the same
             LOG.exception("It cannot be seen whether victims are gone")
-            return []
+            return
+        if left:
+            LOG.warning("%d victims are still there after %g s", len(left), self._own.wait)
 
 
 def _notice_s(victims: Sequence[dict[str, Any]]) -> float:

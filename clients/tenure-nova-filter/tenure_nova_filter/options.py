@@ -11,15 +11,9 @@ from tenure_nova_filter.asking import GROUP, SERVICE_TYPE, TIMEOUT_S
 
 _OWN = [
     cfg.StrOpt("cloud", help="The name in Tenure of the cloud that these hosts are."),
-    cfg.FloatOpt("wait", default=60.0, min=0, help="Seconds to wait for victims where room must be free at once."),
+    cfg.FloatOpt("wait", default=60.0, min=0, help="Seconds that an on-demand server waits for victims at most."),
+    cfg.IntOpt("leaving", default=4, min=1, help="On-demand servers that may wait for victims at a time."),
     cfg.FloatOpt("pause", default=10.0, min=0, help="Seconds in which a Tenure that gave no answer is not asked."),
-    cfg.FloatOpt(
-        "large",
-        default=0.25,
-        min=0,
-        max=1,
-        help="A flavor with more than this share of a host's cores waits until its victims are gone.",
-    ),
 ]
 
 

@@ -35,11 +35,6 @@ def with_free(hosts: Sequence[H], nodes: Sequence[Mapping[str, Any]], demand: De
     return [host for host in hosts if host.nodename in fitting]
 
 
-def is_large(demand: Demand, host: Host, share: float) -> bool:
-    """Return True for a server that takes more than a share of a host's cores."""
-    return demand.cores > share * max(host.vcpus_total or 0, 1)
-
-
 def _has_room(host: Host, demand: Demand) -> bool:
     cores = (host.vcpus_total or 0) * (host.cpu_allocation_ratio or 1.0) - (host.vcpus_used or 0)
     return (

@@ -20,8 +20,6 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME = 240
 _MOST_SIZES = 1000
 _MIB_PER_GIB = 1024
-_PINNING = ("hw:cpu_policy", "hw:mem_page_size", "hw:numa_nodes", "pci_passthrough:alias", "resources:VGPU")
-"""Extra specs for which the host itself, and not Placement alone, must have the room before a server is built."""
 
 
 class SizedFlavor(Protocol):
@@ -56,7 +54,6 @@ class ServerWish:
     is_spot: bool
     plain_flavor: str
     demand: Demand
-    is_pinned: bool
     lifetime_s: float | None
     probability: float | None
 
@@ -71,7 +68,6 @@ def wish_of(flavor: SizedFlavor, hints: Mapping[str, Any]) -> ServerWish:
         is_spot,
         plain_name((is_spot and specs.get(LISTED_AS)) or flavor.name),
         demand_of(flavor),
-        any(name.startswith(_PINNING) for name in specs),
         _lifetime(hints.get(LIFETIME, specs.get(LIFETIME))) if is_spot else None,
         _probability(hints.get(PROBABILITY, specs.get(PROBABILITY))) if is_spot else None,
     )
