@@ -1,4 +1,4 @@
-"""What was told to servers lately: an owner who keeps changing it is put right once a comparison, not more often."""
+"""The words told to servers lately: an owner who keeps changing it is put right once a comparison, not more often."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Sayings:
             return monotonic() - self._at_s.get(_words(server, step), -self._for_s) < self._for_s
 
     def said(self, server: str, step: ServerStep) -> None:
-        """Note what a server was told."""
+        """Note the words told to a server."""
         with self._noting:
             if len(self._at_s) >= _MOST:
                 self._at_s.clear()
