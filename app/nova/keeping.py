@@ -42,7 +42,7 @@ _REST = 3.0
 _NODES_REST = 5.0
 _WAIT_S = 0.5
 _SAID_FOR = 0.5
-"""The same is said to a server once in this share of the time between comparisons: its owner may undo it each time."""
+"""Words are said again after this share of the time between comparisons: an owner may undo them each time."""
 _MOST_NOTIFIED = 100_000
 _MOST_UNKNOWN = 100
 """Looks at servers that Nova's list does not have. Others wait for a comparison: notifications may be made up."""
