@@ -87,6 +87,7 @@ def request_spec(asked: dict) -> objects.RequestSpec:
         user_id="5f7c9a2e0b1d4c3f9e8d7c6b5a493827",
         num_instances=len(asked["servers"]),
         instance_group=group,
+        image=objects.ImageMeta(properties=objects.ImageMetaProps(**asked.get("image", {}))),
         scheduler_hints={name: [value] for name, value in asked.get("hints", {}).items()},
     )
 

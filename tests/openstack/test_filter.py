@@ -8,12 +8,12 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from statistics import median
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -61,6 +61,11 @@ class Asked:
         answer = self._exchange(asked)
         self.took_ms = answer.pop("took_ms")
         return answer
+
+    def largest_mib(self) -> float:
+        """The most memory that the process has held."""
+        told = Path(f"/proc/{self._process.pid}/status").read_text()
+        return next(int(line.split()[1]) for line in told.splitlines() if line.startswith("VmHWM")) / 1024
 
     def end(self) -> None:
         assert self._process.stdin is not None
@@ -192,6 +197,70 @@ def test_a_spot_server_of_a_group_comes_alone(generous: tuple[Asked, str]) -> No
     hints = {"tenure:lifetime": "600"}
     assert asked.place(server(), spot=True, hints=hints, group=True)["refused"] is None
     assert "one at a time" in asked.place(server(), server(), spot=True, hints=hints, group=True)["refused"]
+
+
+def test_an_image_with_cores_of_its_own_takes_no_spot_server(generous: tuple[Asked, str]) -> None:
+    """Nova would claim them in Placement, where spot servers are not counted."""
+    asked, _ = generous
+    hints, pinned = {"tenure:lifetime": "600"}, {"hw_cpu_policy": "dedicated"}
+    refused = asked.place(server(), spot=True, hints=hints, image=pinned)["refused"]
+    assert "the image asks for hw_cpu_policy=dedicated" in refused
+    assert refused.endswith("Take another image, or an on-demand flavor.")
+    assert len(refused.encode()) <= LONGEST
+    assert asked.place(server(), image=pinned)["refused"] is None
+    assert asked.place(server(), spot=True, hints=hints, image={"hw_cpu_policy": "shared"})["refused"] is None
+
+
+@pytest.mark.parametrize("kind", ["head", "body", "flood"])
+def test_an_answer_that_drips_or_floods_holds_nobody(nova: Path, kind: str) -> None:
+    """Each byte comes in time, so no time limit of a socket ends it; 300 MiB come in time as well."""
+    with flooding(kind) as url:
+        asked = Asked(nova, url, "north")
+        try:
+            began_s = time.monotonic()
+            assert asked.place(server())["chosen"] == [["a", "b"]]
+            refused = asked.place(server(), spot=True, hints={"tenure:lifetime": "600"})["refused"]
+            assert time.monotonic() - began_s < 20
+            assert "cannot be reached" in refused
+            assert asked.largest_mib() < 400
+        finally:
+            asked.end()
+
+
+@contextmanager
+def flooding(kind: str) -> Iterator[str]:
+    """A service whose answers begin and never end, but for 300 MiB at once."""
+    over = Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            with suppress(OSError):
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+                if kind == "head":
+                    self._drip(b"X")
+                self.wfile.write(f"Content-Length: {300 << 20}\r\n\r\n".encode())
+                if kind == "body":
+                    self._drip(b"[")
+                for _ in range(300):
+                    self.wfile.write(b"[" * (1 << 20))
+
+        def _drip(self, byte: bytes) -> None:
+            while not over.wait(0.5):
+                self.wfile.write(byte)
+                self.wfile.flush()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server_:
+        thread = Thread(target=server_.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server_.server_port}"
+        finally:
+            over.set()
+            server_.shutdown()
+            thread.join()
 
 
 def test_a_thousand_candidates_take_a_tenth_of_a_second(nova: Path, service: Service) -> None:

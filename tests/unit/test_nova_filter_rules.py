@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable, Iterator
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +17,7 @@ from app.nova.rules import sizes
 from app.nova.rules.lives import Life
 from tenure_nova_filter import rooms, sentences, wanted
 from tenure_nova_filter.asking import Holding, Pausing, Tenure, TenureBusy, TenureUnreachable
+from tenure_nova_filter.waiting import LARGEST, AnswerWait, GaveUp
 from tenure_nova_filter.wanted import Demand, ServerWish, WishRefused
 
 TWIN = {"tenure:market": "spot", "tenure:flavor": "small"}
@@ -148,11 +152,24 @@ class Answers:
     def __init__(self, *answers: tuple[int, dict[str, str]]) -> None:
         self._answers, self.count = list(answers), 0
 
-    def request(self, *_: object, **__: object) -> SimpleNamespace:
+    def request(self, *_: object, **__: object) -> Content:
         self.count += 1
         status, headers = self._answers.pop(0)
-        body = {"status": "running"}
-        return SimpleNamespace(status_code=status, ok=status < 400, headers=headers, json=lambda: body)
+        return Content(status, headers, [b'{"status": ', b'"running"}'])
+
+
+class Content:
+    """An answer whose content comes in these pieces."""
+
+    def __init__(self, status: int, headers: dict[str, str], pieces: Iterable[bytes]) -> None:
+        self.status_code, self.ok, self.headers = status, status < 400, headers
+        self._pieces, self.is_closed = pieces, False
+
+    def iter_content(self, _size: int) -> Iterable[bytes]:
+        return self._pieces
+
+    def close(self) -> None:
+        self.is_closed = True
 
 
 def asking(*answers: tuple[int, dict[str, str]]) -> tuple[Tenure, Answers, list[float]]:
@@ -201,3 +218,69 @@ def test_a_tenure_that_fails_is_not_asked_for_a_while() -> None:
             tenure.find("a")
         assert not isinstance(raised.value, TenureBusy)
     assert service.count == 1
+
+
+def drip(over: Event) -> Iterator[bytes]:
+    while not over.wait(0.01):
+        yield b" "
+
+
+def test_a_dripping_answer_is_given_up_and_lets_go() -> None:
+    over, patience = Event(), AnswerWait(0.2, most=1)
+    answer = Content(200, {}, drip(over))
+    with pytest.raises(GaveUp, match="too long"):
+        patience.wait(lambda: answer)
+    assert patience.wait(lambda: Content(200, {}, [b"1"]))[1] == b"1", "the thread before it has ended"
+    assert answer.is_closed
+    over.set()
+
+
+def test_questions_that_never_end_are_few() -> None:
+    """An answer may stand still where nothing can be done about it. Then nobody waits longer than for any other."""
+    over, patience = Event(), AnswerWait(0.2, most=2)
+    for expected in ("takes too long", "takes too long", "too many"):
+        with pytest.raises(GaveUp, match=expected):
+            patience.wait(lambda: over.wait(60))
+    over.set()
+
+
+def test_an_answer_may_have_a_size() -> None:
+    largest = patience_of([b"x" * LARGEST])
+    assert len(largest) == LARGEST
+    pieces = iter([b"x" * LARGEST, b"y", b"never asked for"])
+    with pytest.raises(GaveUp, match="larger than 8 MiB"):
+        patience_of(pieces)
+    assert next(pieces) == b"never asked for"
+
+
+def patience_of(pieces: Iterable[bytes]) -> bytes:
+    return AnswerWait(60.0).wait(lambda: Content(200, {}, pieces))[1]
+
+
+def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    tenure, _, _ = asking()
+    page = {"nodes": [], "links": [{"rel": "next", "href": "/v1/clouds/north/nodes?limit=1000"}]}
+    monkeypatch.setattr(tenure, "_ask", lambda *_: page)
+    at_s = iter(range(0, 1000, 3))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(at_s)))
+    with pytest.raises(TenureUnreachable, match="no end"):
+        tenure.nodes()
+
+
+@pytest.mark.parametrize(
+    ("properties", "asked"),
+    [
+        (None, None),
+        ({}, None),
+        ({"hw_cpu_policy": "shared", "hw_mem_page_size": "small", "hw_disk_bus": "virtio"}, None),
+        ({"hw_cpu_policy": "dedicated"}, "hw_cpu_policy=dedicated"),
+        ({"hw_cpu_policy": "mixed"}, "hw_cpu_policy=mixed"),
+        ({"hw_numa_nodes": 2}, "hw_numa_nodes=2"),
+        ({"hw_mem_page_size": "large" * 100}, f"hw_mem_page_size={'large' * 8}"),
+    ],
+)
+def test_an_image_may_ask_for_what_spot_does_not_have(properties: dict[str, Any] | None, asked: str | None) -> None:
+    found = wanted.pinned_by(None if properties is None else SimpleNamespace(properties=properties))
+    assert found == asked
+    if found is not None:
+        assert sentences.fit(whole := sentences.PINNED.format(asked=found)) == whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -10,14 +11,18 @@ from typing import Any
 from keystoneauth1 import exceptions, loading
 from keystoneauth1.adapter import Adapter
 
+from tenure_nova_filter.waiting import AnswerWait, GaveUp
 from tenure_nova_filter.wanted import Demand
 
 GROUP = "tenure"
 SERVICE_TYPE = "preemptible"
 TIMEOUT_S = 2
+_LONGEST_S = 6.0
+"""A question takes no longer in all, with the one more try that it has and with Keystone's token."""
 _FLAVORS_S = 60.0
 _AGAIN_S = 1.0
 _PAGE = 1000
+_LONGEST_LIST_S = 10.0
 _BUSY = 429
 _FAULT = 500
 _PATIENCE_S = 5.0
@@ -85,8 +90,11 @@ class Holding:
 class Tenure:
     """One cloud of a Tenure. Of the methods any may raise TenureUnreachable or TenureRefused."""
 
-    def __init__(self, adapter: Adapter, cloud: str, breaker: Pausing, holding: Holding) -> None:
+    def __init__(
+        self, adapter: Adapter, cloud: str, breaker: Pausing, holding: Holding, waiting: AnswerWait | None = None
+    ) -> None:
         self._adapter, self._cloud, self._breaker, self._holding = adapter, cloud, breaker, holding
+        self._waiting = waiting or AnswerWait(_LONGEST_S)
         self._flavors: dict[str, Demand] = {}
         self._read_at_s = -_FLAVORS_S
         self._lock = threading.Lock()
@@ -126,7 +134,11 @@ class Tenure:
     def _every(self, name: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         path: str | None = f"/{name}?limit={_PAGE}"
+        give_up_s = time.monotonic() + _LONGEST_LIST_S
         while path is not None:
+            if time.monotonic() > give_up_s:
+                self._breaker.fail()
+                raise TenureUnreachable(f"its list of {name} has no end")
             page = self._ask("GET", path)
             found += page[name]
             after = [link["href"] for link in page.get("links", ()) if link.get("rel") == "next"]
@@ -151,11 +163,9 @@ class Tenure:
         if self._breaker.is_open:
             raise TenureUnreachable("it could not be reached a moment ago")
         try:
-            answer = self._adapter.request(
-                f"/v1/clouds/{self._cloud}{path}", method, raise_exc=False, connect_retries=1, **more
-            )
-            body = {} if answer.status_code == _BUSY else answer.json()
-        except (exceptions.ClientException, ValueError, RecursionError) as error:
+            answer, content = self._waiting.wait(lambda: self._send(method, path, **more))
+            body = {} if answer.status_code == _BUSY else json.loads(content)
+        except (exceptions.ClientException, GaveUp, OSError, ValueError, RecursionError) as error:
             self._breaker.fail()
             raise TenureUnreachable(str(error)) from error
         if answer.status_code >= _FAULT:
@@ -166,6 +176,18 @@ class Tenure:
             raise TenureUnreachable("what answers is no Tenure")
         self._breaker.succeed()
         return answer, body
+
+    def _send(self, method: str, path: str, **more: Any) -> Any:  # noqa: ANN401 - as above
+        """Return an answer whose content is not read yet. A log of it, as Nova keeps for debugging, would read it."""
+        return self._adapter.request(
+            f"/v1/clouds/{self._cloud}{path}",
+            method,
+            raise_exc=False,
+            connect_retries=1,
+            stream=True,
+            log=False,
+            **more,
+        )
 
 
 def adapter_of(configuration: Any) -> Adapter:  # noqa: ANN401 - oslo.config's own type

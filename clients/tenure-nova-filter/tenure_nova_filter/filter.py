@@ -24,7 +24,7 @@ from tenure_nova_filter import options, sentences
 from tenure_nova_filter.asking import Holding, Pausing, Tenure, TenureBusy, TenureRefused, TenureUnreachable, adapter_of
 from tenure_nova_filter.leaving import is_on_a_host, wait_until_gone
 from tenure_nova_filter.rooms import with_free, with_room
-from tenure_nova_filter.wanted import ServerWish, WishRefused, flavor_of_size, life_id, wish_of
+from tenure_nova_filter.wanted import ServerWish, WishRefused, flavor_of_size, life_id, pinned_by, wish_of
 
 LOG = logging.getLogger(__name__)
 MOST_NODES = 1000
@@ -109,6 +109,8 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
             return with_room(hosts, wish.demand) or hosts
         if wish.is_spot and "instance_group" in spec and spec.instance_group is not None and spec.num_instances > 1:
             raise _refusal(sentences.MANY_IN_A_GROUP)
+        if wish.is_spot and (pinned := pinned_by(spec.image if "image" in spec else None)) is not None:
+            raise _refusal(sentences.PINNED.format(asked=pinned))
         return self._start(hosts, wish, _body(instance, flavor, wish, spec, hosts))
 
     def _life(self, server: str) -> tuple[str, dict[str, Any] | None, dict[str, Any] | None]:

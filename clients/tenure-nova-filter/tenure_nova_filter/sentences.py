@@ -25,6 +25,10 @@ NOT_KNOWN_YET = (
     "Tenure does not know the flavor {flavor} yet. Try again in a minute; tenure nova check tells why if it stays so."
 )
 NOT_LET_IN = "Tenure does not let this cloud's scheduler in, so no spot server is admitted. An operator must look."
+PINNED = (
+    "Tenure: the image asks for {asked}, which takes room of the host itself, and a spot server has none of its own."
+    " Take another image, or an on-demand flavor."
+)
 MANY_IN_A_GROUP = "Tenure: spot servers of a server group are created one at a time."
 _REASONS = {
     "no_capacity": "no host has room for a spot server of {flavor} now",

@@ -20,6 +20,8 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME = 240
 _MOST_SIZES = 1000
 _MIB_PER_GIB = 1024
+_PINNING = {"hw_cpu_policy": ("shared",), "hw_numa_nodes": (), "hw_mem_page_size": ("small",)}
+"""Properties of an image that take room of a host, each with the values that do not."""
 
 
 class SizedFlavor(Protocol):
@@ -71,6 +73,19 @@ def wish_of(flavor: SizedFlavor, hints: Mapping[str, Any]) -> ServerWish:
         _lifetime(hints.get(LIFETIME, specs.get(LIFETIME))) if is_spot else None,
         _probability(hints.get(PROBABILITY, specs.get(PROBABILITY))) if is_spot else None,
     )
+
+
+def pinned_by(image: Any) -> str | None:  # noqa: ANN401 - Nova's own type
+    """Return the property by which an image (Nova's ImageMeta, or None) asks for cores or pages of its own; else None.
+
+    Nova would claim them in Placement or on the host, where spot servers are not counted.
+    """
+    properties = getattr(image, "properties", None)
+    for name, plain in _PINNING.items():
+        asked = None if properties is None else properties.get(name)
+        if asked is not None and asked not in plain:
+            return f"{name}={str(asked)[:40]}"
+    return None
 
 
 def _check_names(hints: Mapping[str, Any]) -> None:
