@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from app.domain.times import MAX_TIME_US
 from app.domain.values import Resources
 
 
@@ -40,6 +41,12 @@ class ServerStretch(NamedTuple):
     host: str | None = None
     is_spot: bool = False
     size_known: bool = True
+
+
+def is_possible(stretch: ServerStretch) -> bool:
+    """Return True if a stretch has an id, and no time before 1970 or after 9999."""
+    times = stretch.created_us, stretch.began_us, stretch.ended_us
+    return bool(stretch.server) and all(at_us is None or 0 <= at_us <= MAX_TIME_US for at_us in times)
 
 
 class OvercommitRatios(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from app.domain.servers import (
     ServerRecordEnd,
     ServerStretch,
     StretchEnd,
+    is_possible,
 )
 from app.domain.times import SECOND_US
 from app.domain.values import Market, Policy, Resources
@@ -297,3 +299,26 @@ def test_a_broken_file_is_refused(tmp_path: Path, lines: list[str], why: str) ->
     path.write_text("".join(f"{line}\n" for line in lines))
     with pytest.raises(InputError, match=why):
         decided(path, nodes=(Resources(2),))
+
+
+@pytest.mark.parametrize("odd", [{"server": "no name"}, {"server": ""}, {"began_us": -1}, {"ended_us": 1 << 62}])
+def test_a_server_that_cannot_be_one_is_counted_and_left_out(odd: dict[str, Any]) -> None:
+    from app.workbench.import_formats.servers import read_told  # noqa: PLC0415 - as above
+
+    good = stretch("good", 3 * HOUR, 4 * HOUR)
+    strange = good._replace(**{"server": "strange", **odd})
+    record: list[Any] = [RECORD[0], good, strange, ServerRecordEnd(2, 0)]
+    lines = [*hidden_lines(iter(record), Hiding(b"k" * 16))]
+    in_file = 2 if is_possible(strange) else 1
+    assert sum("id_hmac" in line for line in lines) == in_file, "a file has none that it could not be read with"
+    with Scratch() as scratch:
+        past = Past(scratch, ["nova"], Wishes())
+        read_told(past, "nova", iter(record))
+        assert counts(past)["unreadable_server"] == 1
+        assert past.flavors == {"small": SMALL}
+
+
+def test_a_row_with_an_impossible_time_is_one_impossible_stretch() -> None:
+    for odd in ({"launched_us": -1}, {"ended_us": -1}, {"created_us": -1, "launched_us": None}):
+        (found,) = stretches_of(server(**odd), (), (), FLAVORS)
+        assert not is_possible(found)

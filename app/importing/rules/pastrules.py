@@ -39,6 +39,7 @@ class PastRule(StrEnum):
     UNMET_DEMAND = "unmet_demand"
     DUPLICATE = "duplicate"
     BEFORE_RECORD = "before_record"
+    UNREADABLE_SERVER = "unreadable_server"
     RENAMED = "renamed"
     REORDERED = "reordered"
     UNKNOWN_WAIT = "unknown_wait"
@@ -81,6 +82,7 @@ RULES: dict[PastRule, tuple[Effect, str]] = {
     PastRule.UNMET_DEMAND: (Effect.LEFT_OUT, "a server that found no host: demand that was not met"),
     PastRule.DUPLICATE: (Effect.LEFT_OUT, "a server that was recorded before, in another table or database"),
     PastRule.BEFORE_RECORD: (Effect.LEFT_OUT, "a server that ended before the time from which the record is whole"),
+    PastRule.UNREADABLE_SERVER: (Effect.LEFT_OUT, "a server with an id or a time that cannot be one"),
     PastRule.RENAMED: (Effect.CHANGED, "an id that was used before: .r2, .r3, ... is added"),
     PastRule.REORDERED: (Effect.CHANGED, "a time before that of an earlier line: the past is sorted by time"),
     PastRule.UNKNOWN_WAIT: (Effect.CHANGED, "a job without a wait time: it starts when it is submitted"),

@@ -72,7 +72,7 @@ class _Pages:
         marker: dict[str, str] = {}
         while page := _servers(cloud, wanted | marker):
             for told in page:
-                server, stretches = _read(told)
+                server, stretches = _read_named(told)
                 self.last[server.uuid] = self.count
                 self.count += 1
                 if server.ended_us is not None and server.launched_us is not None:
@@ -107,6 +107,13 @@ def _servers(cloud: Connection, wanted: dict[str, str]) -> list[dict[str, Any]]:
         raise InputError(f"Nova does not tell all servers ({answer.status_code}): {answer.text[:200]}")
     servers: list[dict[str, Any]] = answer.json()["servers"]
     return servers
+
+
+def _read_named(told: dict[str, Any]) -> tuple[NovaServer, list[ServerStretch]]:
+    try:
+        return _read(told)
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise InputError(f"what Nova tells of server {told.get('id')} cannot be read: {error!r}") from error
 
 
 def _read(told: dict[str, Any]) -> tuple[NovaServer, list[ServerStretch]]:

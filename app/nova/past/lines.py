@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from app.domain.servers import ServerNode, ServerRecord, ServerRecordEnd, ServerStretch
+from app.domain.servers import ServerNode, ServerRecord, ServerRecordEnd, ServerStretch, is_possible
 from app.domain.values import Market
 from app.nova.past.source import ServerPieces
 
@@ -42,7 +42,7 @@ def hidden_lines(pieces: ServerPieces, hiding: Hiding) -> Iterator[str]:
     stretches, whole_from_us = 0, 0
     for piece in pieces:
         if isinstance(piece, ServerStretch):
-            if piece.ended_us is None or piece.ended_us > whole_from_us:
+            if is_possible(piece) and (piece.ended_us is None or piece.ended_us > whole_from_us):
                 stretches += 1
                 yield _write(_stretch(piece, hiding))
         elif isinstance(piece, ServerRecord):

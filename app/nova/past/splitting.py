@@ -71,8 +71,10 @@ def flavor_of(text: str | None, size: Resources) -> NovaFlavor:
         kept = json.loads(text or "")["cur"]["nova_object.data"]
         words = {"vcpus": kept["vcpus"], "ram": kept["memory_mb"], "disk": kept["root_gb"]}
         words |= {"ephemeral": kept["ephemeral_gb"], "swap": kept["swap"]}
+        if any(type(told) is not int for told in words.values()):
+            return NovaFlavor(size)
         return flavor_by_words(words, str(kept["name"]), kept.get("extra_specs") or {}) or NovaFlavor(size)
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return NovaFlavor(size)
 
 
@@ -97,8 +99,12 @@ def stretches_of(
 ) -> list[ServerStretch]:
     """Return the stretches of a server, in order. Marks and changes are sorted by time.
 
-    Nova drops the fractions of a second in the row of a server, and keeps those of events.
+    Nova drops the fractions of a second in the row of a server, and keeps those of events. A server whose row has a
+    time before 1970 is one stretch with these times, which is not possible.
     """
+    times = server.created_us, server.launched_us, server.ended_us
+    if min(at_us for at_us in times if at_us is not None) < 0:
+        return [ServerStretch(server.uuid, 1, server.size, *times, StretchEnd.DELETED)]
     failed = never_ran(server)
     if failed is not None:
         row = server.uuid, 1, server.size, server.created_us, None, server.ended_us, failed

@@ -16,6 +16,7 @@ from app.domain.servers import (
     ServerRecordEnd,
     ServerStretch,
     StretchEnd,
+    is_possible,
 )
 from app.domain.times import MAX_TIME_US, to_datetime
 from app.domain.values import Market, Resources
@@ -123,6 +124,9 @@ class _ServersReader:
 
     def _stretch(self, number: int, stretch: ServerStretch) -> None:
         past, place = self._past, FileLine(0, number)
+        if not is_possible(stretch) or not is_name(stretch.server):
+            past.findings.add(PastRule.UNREADABLE_SERVER, place)
+            return
         if stretch.ended_us is not None and stretch.ended_us <= self._whole_from_us:
             past.findings.add(PastRule.BEFORE_RECORD, place)
             return

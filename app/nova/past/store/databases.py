@@ -36,7 +36,9 @@ _BEGIN = {
     "mysql": "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
 }
 _TIME = {
-    "postgresql": "CAST(extract(epoch FROM {0}) * 1000000 AS bigint)",
+    # A number has no infinity, which such a time may be: -1 then.
+    "postgresql": "CASE WHEN {0} IS NULL THEN NULL WHEN {0} BETWEEN '1970-01-01' AND '9999-12-31'"
+    " THEN CAST(extract(epoch FROM {0}) * 1000000 AS bigint) ELSE -1 END",
     "mysql": "timestampdiff(MICROSECOND, '1970-01-01', {0})",
 }
 _ENDED = "CASE WHEN deleted <> 0 THEN coalesce(terminated_at, deleted_at, updated_at) END"
@@ -65,7 +67,10 @@ WHERE id > :after AND old_instance_type_id <> new_instance_type_id AND instance_
       AND created_at IS NOT NULL
 ORDER BY id LIMIT :page
 """
-_FIRST_END = f"SELECT {{time[min({_ENDED})]}} FROM {{prefix}}instances WHERE launched_at IS NOT NULL"
+_FIRST_END = f"""
+SELECT {{time[min(CASE WHEN {_ENDED} > '1970-01-02' THEN {_ENDED} END)]}} FROM {{prefix}}instances
+WHERE launched_at IS NOT NULL
+"""
 _ROWS = "SELECT count(*) FROM {prefix}instances"
 _NODES = """
 SELECT hypervisor_hostname, vcpus, memory_mb, local_gb, cpu_allocation_ratio, ram_allocation_ratio,
@@ -188,9 +193,11 @@ class NovaDatabases:
                     if was_noted:
                         duplicates += 1
                         continue
-                    server = self._server(row)
-                    mine = happened.get(server.uuid, ()), changed.get(server.uuid, ())
-                    yield from stretches_of(server, *mine, self._flavors)
+                    with _named(table, row):
+                        server = self._server(row)
+                        mine = happened.get(server.uuid, ()), changed.get(server.uuid, ())
+                        found = stretches_of(server, *mine, self._flavors)
+                    yield from found
                 done += len(rows)
                 if progress is not None:
                     progress(done, total)
@@ -201,6 +208,16 @@ class NovaDatabases:
         flavor = self._flavors.get(flavor_id)
         held = _size(*size) if flavor is None else flavor.size
         return NovaServer(uuid, held, created_us or 0, launched_us, ended_us, host, state or "", flavor_id)
+
+
+@contextmanager
+def _named(table: _Table, row: _NovaRow) -> Iterator[None]:
+    """Name the row whose values no rule can take."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+        where = f"row {row[0]} of {table.prefix}instances, server {row[1]}"
+        raise InputError(f"{where}, cannot be read: {error!r}") from error
 
 
 @contextmanager
