@@ -104,13 +104,14 @@ def _findings(files: list[Path], *, has_pool: bool) -> list[CheckFinding]:
     from app.nova.rules.twins import TRAIT, faults_of_twins  # noqa: PLC0415 - as above
 
     configured, nova = read_configuration(files), NovaCloud()
+    ratios = {one.name: nova.ratios(one) for one in nova.providers(TRAIT)}
     return [
         *findings.judge_filters(configured),
         findings.judge_providers(*provider_files(configured)),
-        findings.judge_trait({one.name: nova.resources(one) for one in nova.providers(TRAIT)}),
+        findings.judge_trait({name: frozenset(held) for name, held in ratios.items()}),
         findings.judge_topic(configured, has_pool=has_pool),
         findings.judge_twins(faults_of_twins(nova.flavors())),
-        findings.judge_ratio(configured),
+        findings.judge_ratio(configured, ratios),
         judge_login(files, configured),
     ]
 

@@ -87,11 +87,11 @@ class NovaCloud(OpenStackSession):
         with self._told("providers"):
             return [Provider(one["uuid"], one["name"], one["generation"]) for one in found]
 
-    def resources(self, provider: Provider) -> frozenset[str]:
-        """Return the names of the resources that a provider has."""
+    def ratios(self, provider: Provider) -> dict[str, float]:
+        """Return the resources that a provider has, each with its allocation ratio."""
         inventories = self._json("placement", f"/resource_providers/{quote(provider.uuid)}/inventories")
         with self._told("inventories"):
-            return frozenset(inventories["inventories"])
+            return {name: float(one.get("allocation_ratio", 1.0)) for name, one in inventories["inventories"].items()}
 
     def capacity(self, provider: Provider) -> Resources:
         """Return what may be used of a provider; nothing if it has just gone."""

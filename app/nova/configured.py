@@ -36,11 +36,22 @@ def read_configuration(files: Sequence[Path]) -> Configured:
     return groups
 
 
-def provider_files(configured: Configured) -> tuple[str, dict[str, str]]:
-    """Return the folder of provider files that the configuration names, and the texts of those that can be read."""
+def provider_files(configured: Configured) -> tuple[str, dict[str, str] | None]:
+    """Return the folder of provider files that the configuration names, and their texts.
+
+    The texts are None if they cannot be read, or if there are none: a controller has no such files.
+    """
     folder = Path([_PROVIDERS, *values(configured, "compute", "provider_config_location")][-1])
-    files = sorted(folder.glob("*.yaml")) if folder.is_dir() else []
-    return str(folder), {str(file): file.read_text(errors="replace")[:_LARGEST] for file in files}
+    try:
+        texts = {str(file): _text(file) for file in sorted(folder.iterdir()) if file.suffix in (".yaml", ".yml")}
+    except OSError:
+        return str(folder), None
+    return str(folder), texts or None
+
+
+def _text(file: Path) -> str:
+    with file.open(errors="replace") as opened:
+        return opened.read(_LARGEST)
 
 
 def judge_login(files: Sequence[Path], configured: Configured) -> CheckFinding:

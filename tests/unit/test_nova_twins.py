@@ -12,6 +12,7 @@ from app.cli import command_line
 from app.commands.configuring import OF_NOVA
 from app.commands.exits import exit_of
 from app.domain.inputs import InputError
+from app.nova.configured import provider_files
 from app.nova.enabling import SCHEDULER_FILE, scheduler_text, write_texts
 from app.nova.rules import findings
 from app.nova.rules.twins import Untwinned, faults_of_twins, plan_twins, twin_specs
@@ -105,7 +106,7 @@ def changed(group: str, option: str, *values: str) -> findings.Configured:
 
 def verdicts(configured: findings.Configured) -> dict[str, bool | None]:
     found = [*findings.judge_filters(configured), findings.judge_topic(configured, has_pool=False)]
-    return {one.check: one.ok for one in [*found, findings.judge_ratio(configured)]}
+    return {one.check: one.ok for one in found}
 
 
 def test_a_configuration_in_order_has_no_findings() -> None:
@@ -121,7 +122,6 @@ def test_a_configuration_in_order_has_no_findings() -> None:
         (changed("oslo_messaging_notifications", "driver", "noop"), "topic"),
         (changed("notifications", "notification_format", "unversioned"), "topic"),
         (changed("notifications", "versioned_notifications_topics", "versioned_notifications"), "topic"),
-        (changed("DEFAULT", "cpu_allocation_ratio"), "allocation_ratio"),
     ],
 )
 def test_each_fault_of_a_configuration_is_found(configured: findings.Configured, check: str) -> None:
@@ -131,6 +131,40 @@ def test_each_fault_of_a_configuration_is_found(configured: findings.Configured,
 def test_a_pool_needs_no_topic() -> None:
     without = changed("notifications", "versioned_notifications_topics", "versioned_notifications")
     assert findings.judge_topic(without, has_pool=True).ok
+
+
+@pytest.mark.parametrize(
+    ("ratios", "is_said", "ok", "told"),
+    [
+        ([1.0, 1.0, 2.5], False, True, "Placement sells a core as 1 on 2 hosts, 2.5 on 1 hosts"),
+        ([4.0], True, True, "4 on 1 hosts"),
+        ([4.0, 1.0], False, None, "4 is Nova's own ratio"),
+        ([], True, None, "no host with the trait"),
+    ],
+)
+def test_cores_are_sold_as_placement_says(ratios: list[float], is_said: bool, ok: bool | None, told: str) -> None:
+    """A controller's nova.conf says nothing of what computes do, nor does that of a compute of another one."""
+    configured = GOOD if is_said else changed("DEFAULT", "cpu_allocation_ratio")
+    hosts = {f"cmp-{number}": {"VCPU": ratio} for number, ratio in enumerate(ratios)}
+    found = findings.judge_ratio(configured, {**hosts, "no-cores": {"CUSTOM_TENURE_SPOT": 1.0}})
+    assert found.ok is ok
+    assert told in found.told
+
+
+def test_a_controller_has_no_provider_files(tmp_path: Path) -> None:
+    folder = tmp_path / "provider_config"
+    configured = {"compute": {"provider_config_location": [str(folder)]}}
+    assert findings.judge_providers(*provider_files(configured)).ok is None
+    folder.mkdir()
+    (folder / "README").write_text("CUSTOM_TENURE CUSTOM_TENURE_SPOT")
+    found = findings.judge_providers(*provider_files(configured))
+    assert (found.ok, str(folder) in found.told) == (None, True)
+    (folder / "other.yaml").write_text("meta: {}")
+    assert findings.judge_providers(*provider_files(configured)).ok is False
+    (folder / "tenure.yaml").write_text("CUSTOM_TENURE CUSTOM_TENURE_SPOT")
+    assert findings.judge_providers(*provider_files(configured)).ok
+    (folder / "broken.yaml").mkdir()
+    assert findings.judge_providers(*provider_files(configured)).ok is None
 
 
 def test_hosts_need_trait_and_resource() -> None:

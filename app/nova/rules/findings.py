@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -9,6 +10,7 @@ from app.nova.rules.twins import RESOURCE, TRAIT
 
 FILTER = "tenure_nova_filter.TenureFilter"
 _NAME = "TenureFilter"
+_NOVAS_RATIO = 4.0
 _WITH_VERSIONED = ("versioned", "both")
 _DRIVERS = ("messagingv2", "messaging")
 Configured = Mapping[str, Mapping[str, Sequence[str]]]
@@ -65,18 +67,34 @@ def judge_topic(configured: Configured, *, has_pool: bool) -> CheckFinding:
     return CheckFinding("topic", ok=False, told=told, todo=todo)
 
 
-def judge_ratio(configured: Configured) -> CheckFinding:
-    """Return whether the operator has said how many virtual cores a core is sold as."""
+def judge_ratio(configured: Configured, ratios: Mapping[str, Mapping[str, float]]) -> CheckFinding:
+    """Return as how many virtual cores a core is sold, by Placement, and whether somebody has chosen that.
+
+    `ratios` are the allocation ratios of the hosts that take spot servers, by resource. A ratio of 4 is Nova's own. The
+    configuration here says whether it was chosen, but that of a compute counts, which may not be here.
+    """
+    sold = Counter(held["VCPU"] for held in ratios.values() if "VCPU" in held)
+    if not sold:
+        return CheckFinding("allocation_ratio", ok=None, told="no host with the trait has cores in Placement")
+    told = "Placement sells a core as " + ", ".join(
+        f"{ratio:g} on {hosts} hosts" for ratio, hosts in sorted(sold.items())
+    )
     names = ("cpu_allocation_ratio", "initial_cpu_allocation_ratio")
-    said = [(name, value) for name in names if (value := _last(configured, "DEFAULT", name)) is not None]
-    if said:
-        return CheckFinding("allocation_ratio", ok=True, told=f"{said[0][0]} is {said[0][1]}")
-    told = "no cpu_allocation_ratio is set, so Nova's own, 4.0, counts: Tenure would sell each core four times"
-    return CheckFinding("allocation_ratio", ok=False, told=told, todo="set cpu_allocation_ratio on the computes")
+    if _NOVAS_RATIO not in sold or any(_last(configured, "DEFAULT", name) is not None for name in names):
+        return CheckFinding("allocation_ratio", ok=True, told=told)
+    told += "; 4 is Nova's own ratio, and nova.conf here does not say whether it was chosen"
+    todo = "if nobody has chosen it, set cpu_allocation_ratio on the computes"
+    return CheckFinding("allocation_ratio", ok=None, told=told, todo=todo)
 
 
-def judge_providers(folder: str, texts: Mapping[str, str]) -> CheckFinding:
-    """Return whether a file in the folder of provider files gives computes the trait and the resource of spot."""
+def judge_providers(folder: str, texts: Mapping[str, str] | None) -> CheckFinding:
+    """Return whether a file in the folder of provider files gives computes the trait and the resource of spot.
+
+    `texts` is None if there are none here.
+    """
+    if texts is None:
+        told = f"{folder} has no file that can be read here, as on a host that is no compute; see trait"
+        return CheckFinding("providers", ok=None, told=told)
     if any(TRAIT in text and RESOURCE in text for text in texts.values()):
         return CheckFinding("providers", ok=True, told=f"a file in {folder} names the trait and the resource")
     told = f"no file in {folder} gives the compute {TRAIT} and {RESOURCE}"
