@@ -107,7 +107,7 @@ def _findings(files: list[Path], *, has_pool: bool) -> list[CheckFinding]:
     ratios = {one.name: nova.ratios(one) for one in nova.providers(TRAIT)}
     return [
         *findings.judge_filters(configured),
-        findings.judge_providers(*provider_files(configured)),
+        findings.judge_providers(*provider_files(configured), is_compute=findings.is_of_compute(configured)),
         findings.judge_trait({name: frozenset(held) for name, held in ratios.items()}),
         findings.judge_topic(configured, has_pool=has_pool),
         findings.judge_twins(faults_of_twins(nova.flavors())),

@@ -268,8 +268,10 @@ def test_a_cloud_that_is_set_up_is_found_in_order(cloud: NovaLab, tmp_path: Path
         ("filter", r",TenureFilter$", ""),
         ("filter", r"^available_filters = tenure_nova_filter.TenureFilter$", ""),
         ("filter_last", r"^(enabled_filters = )(.*),TenureFilter$", r"\1TenureFilter,\2"),
+        ("providers", r"^(provider_config_location = ).*$", r"\1/var/empty"),
         ("topic", r"^(versioned_notifications_topics = versioned_notifications),tenure$", r"\1"),
         ("topic", r"^notification_format = versioned$", ""),
+        ("allocation_ratio", r"^initial_cpu_allocation_ratio = 1.0$", ""),
         ("credentials", r"(^username = tenure\npassword = ).*$", r"\1wrong"),
         ("credentials", r"^cloud = lab$", "cloud = elsewhere"),
     ],
@@ -277,8 +279,10 @@ def test_a_cloud_that_is_set_up_is_found_in_order(cloud: NovaLab, tmp_path: Path
         "the filter is missing",
         "the filter is not available",
         "the filter is not the last",
+        "the file of providers is missing",
         "the topic is missing",
         "notifications have no versions",
+        "the allocation ratio is unset",
         "the credentials are wrong",
         "the cloud is another",
     ],
@@ -289,7 +293,11 @@ def test_each_misconfiguration_of_nova_is_found(cloud: NovaLab, tmp_path: Path, 
 
 def test_a_controller_does_not_say_what_computes_have(cloud: NovaLab, tmp_path: Path) -> None:
     """Neither provider files nor ratios stand on it; Placement tells both."""
-    bare = (r"^(provider_config_location = ).*$", r"\1/var/empty"), (r"^initial_cpu_allocation_ratio = 1.0$", "")
+    bare = (
+        (r"^compute_driver = .*$", ""),
+        (r"^(provider_config_location = ).*$", r"\1/var/empty"),
+        (r"^initial_cpu_allocation_ratio = 1.0$", ""),
+    )
     assert checked(cloud, conf_with(cloud, tmp_path, *bare)) == []
     (tmp_path / "other.yaml").write_text("meta: {schema_version: '1.0'}")
     here = (r"^(provider_config_location = ).*$", rf"\1{tmp_path}")

@@ -146,25 +146,31 @@ def test_cores_are_sold_as_placement_says(ratios: list[float], is_said: bool, ok
     """A controller's nova.conf says nothing of what computes do, nor does that of a compute of another one."""
     configured = GOOD if is_said else changed("DEFAULT", "cpu_allocation_ratio")
     hosts = {f"cmp-{number}": {"VCPU": ratio} for number, ratio in enumerate(ratios)}
-    found = findings.judge_ratio(configured, {**hosts, "no-cores": {"CUSTOM_TENURE_SPOT": 1.0}})
+    ratios_by_host = {**hosts, "no-cores": {"CUSTOM_TENURE_SPOT": 1.0}}
+    found = findings.judge_ratio(configured, ratios_by_host)
     assert found.ok is ok
     assert told in found.told
+    compute = {**configured, "DEFAULT": {**configured["DEFAULT"], "compute_driver": ["libvirt.LibvirtDriver"]}}
+    assert findings.judge_ratio(compute, ratios_by_host).ok is (ok if is_said else False)
 
 
 def test_a_controller_has_no_provider_files(tmp_path: Path) -> None:
     folder = tmp_path / "provider_config"
-    configured = {"compute": {"provider_config_location": [str(folder)]}}
-    assert findings.judge_providers(*provider_files(configured)).ok is None
+
+    def verdict(*, is_compute: bool = False) -> bool | None:
+        configured = {"compute": {"provider_config_location": [str(folder)]}}
+        return findings.judge_providers(*provider_files(configured), is_compute=is_compute).ok
+
+    assert (verdict(), verdict(is_compute=True)) == (None, False)
     folder.mkdir()
     (folder / "README").write_text("CUSTOM_TENURE CUSTOM_TENURE_SPOT")
-    found = findings.judge_providers(*provider_files(configured))
-    assert (found.ok, str(folder) in found.told) == (None, True)
+    assert (verdict(), verdict(is_compute=True)) == (None, False)
     (folder / "other.yaml").write_text("meta: {}")
-    assert findings.judge_providers(*provider_files(configured)).ok is False
+    assert (verdict(), verdict(is_compute=True)) == (False, False)
     (folder / "tenure.yaml").write_text("CUSTOM_TENURE CUSTOM_TENURE_SPOT")
-    assert findings.judge_providers(*provider_files(configured)).ok
+    assert (verdict(), verdict(is_compute=True)) == (True, True)
     (folder / "broken.yaml").mkdir()
-    assert findings.judge_providers(*provider_files(configured)).ok is None
+    assert (verdict(), verdict(is_compute=True)) == (None, False)
 
 
 def test_hosts_need_trait_and_resource() -> None:

@@ -70,32 +70,33 @@ def judge_topic(configured: Configured, *, has_pool: bool) -> CheckFinding:
 def judge_ratio(configured: Configured, ratios: Mapping[str, Mapping[str, float]]) -> CheckFinding:
     """Return as how many virtual cores a core is sold, by Placement, and whether somebody has chosen that.
 
-    `ratios` are the allocation ratios of the hosts that take spot servers, by resource. A ratio of 4 is Nova's own. The
-    configuration here says whether it was chosen, but that of a compute counts, which may not be here.
+    `ratios` are the allocation ratios of the hosts that take spot servers, by resource. The configuration of a compute
+    must set one, or the next compute has Nova's own; that of a controller need not.
     """
     sold = Counter(held["VCPU"] for held in ratios.values() if "VCPU" in held)
-    if not sold:
-        return CheckFinding("allocation_ratio", ok=None, told="no host with the trait has cores in Placement")
-    told = "Placement sells a core as " + ", ".join(
-        f"{ratio:g} on {hosts} hosts" for ratio, hosts in sorted(sold.items())
-    )
+    told = ", ".join(f"{ratio:g} on {hosts} hosts" for ratio, hosts in sorted(sold.items()))
+    told = f"Placement sells a core as {told}" if sold else "no host with the trait has cores in Placement"
     names = ("cpu_allocation_ratio", "initial_cpu_allocation_ratio")
-    if _NOVAS_RATIO not in sold or any(_last(configured, "DEFAULT", name) is not None for name in names):
-        return CheckFinding("allocation_ratio", ok=True, told=told)
-    told += "; 4 is Nova's own ratio, and nova.conf here does not say whether it was chosen"
-    todo = "if nobody has chosen it, set cpu_allocation_ratio on the computes"
-    return CheckFinding("allocation_ratio", ok=None, told=told, todo=todo)
+    is_said = any(_last(configured, "DEFAULT", name) is not None for name in names)
+    if not is_said and is_of_compute(configured):
+        told += "; this compute's nova.conf sets no cpu_allocation_ratio, and Nova's own is 4"
+        return CheckFinding("allocation_ratio", ok=False, told=told, todo="set cpu_allocation_ratio on the computes")
+    if not is_said and _NOVAS_RATIO in sold:
+        told += "; 4 is Nova's own, and whether it was chosen stands on the computes"
+        todo = "if nobody has chosen it, set cpu_allocation_ratio on the computes"
+        return CheckFinding("allocation_ratio", ok=None, told=told, todo=todo)
+    return CheckFinding("allocation_ratio", ok=True if sold else None, told=told)
 
 
-def judge_providers(folder: str, texts: Mapping[str, str] | None) -> CheckFinding:
+def judge_providers(folder: str, texts: Mapping[str, str] | None, *, is_compute: bool) -> CheckFinding:
     """Return whether a file in the folder of provider files gives computes the trait and the resource of spot.
 
-    `texts` is None if there are none here.
+    Without files (`texts` is None) nothing is wrong on a host that is no compute by its configuration.
     """
-    if texts is None:
-        told = f"{folder} has no file that can be read here, as on a host that is no compute; see trait"
+    if texts is None and not is_compute:
+        told = f"{folder} has no file that can be read here: this host is no compute; see trait"
         return CheckFinding("providers", ok=None, told=told)
-    if any(TRAIT in text and RESOURCE in text for text in texts.values()):
+    if any(TRAIT in text and RESOURCE in text for text in (texts or {}).values()):
         return CheckFinding("providers", ok=True, told=f"a file in {folder} names the trait and the resource")
     told = f"no file in {folder} gives the compute {TRAIT} and {RESOURCE}"
     return CheckFinding(
@@ -128,6 +129,11 @@ def judge_twins(faults: Sequence[str]) -> CheckFinding:
 def values(configured: Configured, group: str, name: str) -> Sequence[str]:
     """Return all values of an option; none if it is not set."""
     return configured.get(group, {}).get(name, ())
+
+
+def is_of_compute(configured: Configured) -> bool:
+    """Return True for the configuration of a compute: there alone a driver is named."""
+    return bool(values(configured, "DEFAULT", "compute_driver"))
 
 
 def _last(configured: Configured, group: str, name: str) -> str | None:
