@@ -138,7 +138,7 @@ def test_a_pool_needs_no_topic() -> None:
     [
         ([1.0, 1.0, 2.5], False, True, "Placement sells a core as 1 on 2 hosts, 2.5 on 1 hosts"),
         ([4.0], True, True, "4 on 1 hosts"),
-        ([4.0, 1.0], False, None, "4 is Nova's own ratio"),
+        ([4.0, 1.0], False, None, "4 is Nova's own"),
         ([], True, None, "no host with the trait"),
     ],
 )
