@@ -98,7 +98,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "drill --yes": _thing(id=_NAME, seq=_SEQ, at=_TIME),
     "event list": _rows(seq=_SEQ, at=_TIME, kind=_NAME, id=_MAYBE_NAME, node=_MAYBE_NAME, flavor=_MAYBE_NAME),
     "eviction list": _rows(
-        id=_NAME, node=_NAME, flavor=_NAME, reason=_NAME, scheduled_at=_TIME, deadline=_TIME, status=_NAME
+        id=_NAME, name=_MAYBE_NAME, node=_NAME, flavor=_NAME, reason=_NAME, scheduled_at=_TIME, deadline=_TIME,
+        status=_NAME,
     ),
     "node drain": _thing(**_NODE),
     "node list": _rows(**_NODE),
@@ -118,7 +119,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "server explain": _thing(
         id=_NAME, status=_NAME, market=_MARKET, flavor=_NAME, node=_MAYBE_NAME, reason=_MAYBE_NAME, explanation=_TEXT
     ),
-    "server list": _rows(**_SERVER),
+    "server list": _rows(**_SERVER, name=_MAYBE_NAME),
     "server show": _thing(**_PROMISE),
     "sla show": _rows(
         promised=_SHARE, admitted=_COUNT, running=_COUNT, evicted=_COUNT, ratio=_or_null(_SHARE),

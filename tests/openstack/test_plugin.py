@@ -7,8 +7,11 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
+from urllib.parse import parse_qs
 
 import pytest
 from api_service import TOKEN, Service, running_service
@@ -92,7 +95,9 @@ def fill(service: Service) -> None:
 
 LISTS = {
     "cloud list": {"name"},
-    "server list": {"id", "status", "market", "flavor", "node", "at", "lifetime_s", "eviction_probability", "reason"},
+    "server list": {
+        "id", "name", "status", "market", "flavor", "node", "at", "lifetime_s", "eviction_probability", "reason",
+    },
     "node list": {
         "name", "status", "capacity.cores", "capacity.memory_mib", "capacity.disk_gib", "free.cores",
         "free.memory_mib", "free.disk_gib",
@@ -148,6 +153,52 @@ def test_lists_are_narrowed(openstack: Command) -> None:
     assert openstack.told("server", "list", "--market", "on_demand") == []
     assert len(openstack.told("server", "list", "--limit", "1")) == 1
     assert len(openstack.told("decision", "list", "--limit", "2")) == 2
+
+
+class Nova(BaseHTTPRequestHandler):
+    """What a Nova tells of its servers: one that there is, one that was deleted lately. `may_see_all` is for admins."""
+
+    may_see_all = True
+
+    def do_GET(self) -> None:
+        path, _, asked = self.path.partition("?")
+        status, told = 200, self._told(path, parse_qs(asked))
+        if "all_tenants" in asked and not self.may_see_all:
+            status, told = 403, {"forbidden": {"code": 403, "message": "no"}}
+        body = json.dumps(told).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _told(self, path: str, asked: dict[str, list[str]]) -> dict[str, Any]:
+        if path != "/v2.1/servers":
+            version = {"id": "v2.1", "status": "CURRENT", "version": "2.96", "min_version": "2.1"}
+            return {
+                "versions": [version | {"links": [{"rel": "self", "href": f"http://{self.headers['Host']}/v2.1/"}]}]
+            }
+        deleted = [{"id": SERVER, "name": "deleted-lately"}] if "changes-since" in asked else []
+        return {"servers": [{"id": OTHER, "name": "web"}, *deleted]}
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("may_see_all", [True, False])
+def test_lists_tell_names_where_nova_does(
+    openstack: Command, service: Service, monkeypatch: pytest.MonkeyPatch, may_see_all: bool
+) -> None:
+    monkeypatch.setattr(Nova, "may_see_all", may_see_all)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Nova) as nova:
+        Thread(target=nova.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{nova.server_port}"
+        own = {"OS_COMPUTE_ENDPOINT_OVERRIDE": f"{url}/v2.1", "TENURE_URL": service.url}
+        beside = openstack._replace(login={**openstack.login, "OS_ENDPOINT": url, **own})
+        names = {row["id"]: row["name"] for row in beside.told("server", "list")}
+        nova.shutdown()
+    assert names == {OTHER: "web", SERVER: "deleted-lately", f"{SERVER}.2": "deleted-lately"}
+    assert {row["name"] for row in openstack.told("server", "list")} == {None}, "no Nova answers there"
 
 
 def test_a_cloud_is_shown(openstack: Command) -> None:

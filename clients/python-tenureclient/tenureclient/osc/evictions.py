@@ -9,17 +9,17 @@ from osc_lib import exceptions
 
 from tenureclient.api import TenureApi, part
 from tenureclient.osc.answers import TenureCommand, TenureLister, TenureShow, shown
-from tenureclient.osc.novas import server_id
+from tenureclient.osc.novas import named, server_id
 
 
 class ListEvictions(TenureLister):
     """List servers that are being evicted, with the time until which each may go on"""
 
-    columns = ("id", "node", "flavor", "reason", "scheduled_at", "deadline", "status")
+    columns = ("id", "name", "node", "flavor", "reason", "scheduled_at", "deadline", "status")
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401, ARG002 - of cliff
         """Ask for the hand-overs."""
-        return self.rows(tenure.every("/handovers", "handovers"))
+        return self.rows(named(self.app.client_manager, tenure.every("/handovers", "handovers"), "scheduled_at"))
 
 
 class ConfirmEviction(TenureCommand):

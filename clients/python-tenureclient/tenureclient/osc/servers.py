@@ -8,7 +8,7 @@ from typing import Any
 
 from tenureclient.api import TenureApi, part
 from tenureclient.osc.answers import TenureLister, TenureShow, count, shown
-from tenureclient.osc.novas import server_id
+from tenureclient.osc.novas import named, server_id
 
 FIELDS = (
     "id", "status", "market", "flavor", "node", "at", "lifetime_s", "eviction_probability", "reason", "ended_at",
@@ -19,7 +19,7 @@ FIELDS = (
 class ListServers(TenureLister):
     """List servers as Tenure knows them, also those that it refused"""
 
-    columns = ("id", "status", "market", "flavor", "node", "at", "lifetime_s", "eviction_probability", "reason")
+    columns = ("id", "name", "status", "market", "flavor", "node", "at", "lifetime_s", "eviction_probability", "reason")
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the options."""
@@ -33,7 +33,8 @@ class ListServers(TenureLister):
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401 - of cliff
         """Ask for the list."""
         asked = {"status": given.status, "market": given.market, "project": given.project}
-        return self.rows(islice(tenure.every("/instances", "instances", **asked), given.limit))
+        found = islice(tenure.every("/instances", "instances", **asked), given.limit)
+        return self.rows(named(self.app.client_manager, found, "at"))
 
 
 class _OfServer(TenureShow):
