@@ -7,10 +7,11 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import parse_qs
 
 import pytest
@@ -159,12 +160,20 @@ class Nova(BaseHTTPRequestHandler):
     """What a Nova tells of its servers: one that there is, one that was deleted lately. `may_see_all` is for admins."""
 
     may_see_all = True
+    ordered: ClassVar[list[dict[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        self.ordered.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self._answer(202, {"server": {"id": OTHER}})
 
     def do_GET(self) -> None:
         path, _, asked = self.path.partition("?")
         status, told = 200, self._told(path, parse_qs(asked))
         if "all_tenants" in asked and not self.may_see_all:
             status, told = 403, {"forbidden": {"code": 403, "message": "no"}}
+        self._answer(status, told)
+
+    def _answer(self, status: int, told: dict[str, Any]) -> None:
         body = json.dumps(told).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -173,6 +182,13 @@ class Nova(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _told(self, path: str, asked: dict[str, list[str]]) -> dict[str, Any]:
+        one = {
+            "/v2.1/flavors/spot.small": {"flavor": {"id": "f1", "name": "spot.small"}},
+            "/v2.1/images/tiny": {"id": "i1", "name": "tiny"},
+            f"/v2.1/servers/{OTHER}": {"server": {"id": OTHER, "name": "web", "status": "ACTIVE"}},
+        }
+        if path in one:
+            return one[path]
         if path != "/v2.1/servers":
             version = {"id": "v2.1", "status": "CURRENT", "version": "2.96", "min_version": "2.1"}
             return {
@@ -185,18 +201,59 @@ class Nova(BaseHTTPRequestHandler):
         pass
 
 
+@contextmanager
+def beside_nova(openstack: Command, service: Service) -> Iterator[Command]:
+    """The command in a cloud that has a Nova as well."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Nova) as nova:
+        Thread(target=nova.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{nova.server_port}"
+        own = {"OS_COMPUTE_ENDPOINT_OVERRIDE": f"{url}/v2.1", "OS_IMAGE_ENDPOINT_OVERRIDE": f"{url}/v2.1"}
+        yield openstack._replace(login={**openstack.login, "OS_ENDPOINT": url, "TENURE_URL": service.url, **own})
+        nova.shutdown()
+
+
+def test_a_server_is_ordered_with_what_novas_own_command_takes(
+    openstack: Command, service: Service, tmp_path: Path
+) -> None:
+    (tmp_path / "begin.sh").write_text("#!/bin/sh\n")
+    common = ("server", "create", "--flavor", "spot.small", "--image", "tiny", "--lifetime", "2h", "web")
+    options = (
+        "--nic", "net-id=n1,v4-fixed-ip=10.0.0.7", "--nic", "port-id=p1", "--security-group", "web", "--key-name", "k1",
+        "--user-data", str(tmp_path / "begin.sh"), "--config-drive", "--availability-zone", "az1", "--tag", "blue",
+        "--property", "a=b=c", "--property", "d=", "--hint", "group=g1", "--boot-from-volume", "20",
+    )  # fmt: skip
+    Nova.ordered.clear()
+    with beside_nova(openstack, service) as command:
+        assert command.told(*common)["id"] == OTHER
+        command.told(*common, *options)
+        for wrong in (("--nic", "net-id=n1,port-id=p1"), ("--property", "x"), ("--boot-from-volume", "0")):
+            assert command.run("tenure", *common, *wrong).returncode == 2
+        assert "cannot be read" in command.refused(*common, "--user-data", str(tmp_path / "none"))
+        (tmp_path / "long").write_bytes(b"x" * 50_000)
+        assert "too long" in command.refused(*common, "--user-data", str(tmp_path / "long"))
+    plain, full = Nova.ordered
+    hints = {"tenure:lifetime": "7200"}
+    server = {"name": "web", "flavorRef": "f1"}
+    assert plain == {"server": {**server, "imageRef": "i1", "networks": "auto"}, "OS-SCH-HNT:scheduler_hints": hints}
+    disk = {"uuid": "i1", "source_type": "image", "destination_type": "volume", "boot_index": 0, "volume_size": 20}
+    assert full == {
+        "server": {
+            **server, "key_name": "k1", "networks": [{"uuid": "n1", "fixed_ip": "10.0.0.7"}, {"port": "p1"}],
+            "security_groups": [{"name": "web"}], "user_data": "IyEvYmluL3NoCg==", "config_drive": True,
+            "availability_zone": "az1", "tags": ["blue"], "metadata": {"a": "b=c", "d": ""},
+            "block_device_mapping_v2": [{**disk, "delete_on_termination": True}],
+        },
+        "OS-SCH-HNT:scheduler_hints": {"group": "g1", **hints},
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("may_see_all", [True, False])
 def test_lists_tell_names_where_nova_does(
     openstack: Command, service: Service, monkeypatch: pytest.MonkeyPatch, may_see_all: bool
 ) -> None:
     monkeypatch.setattr(Nova, "may_see_all", may_see_all)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Nova) as nova:
-        Thread(target=nova.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{nova.server_port}"
-        own = {"OS_COMPUTE_ENDPOINT_OVERRIDE": f"{url}/v2.1", "TENURE_URL": service.url}
-        beside = openstack._replace(login={**openstack.login, "OS_ENDPOINT": url, **own})
+    with beside_nova(openstack, service) as beside:
         names = {row["id"]: row["name"] for row in beside.told("server", "list")}
-        nova.shutdown()
     assert names == {OTHER: "web", SERVER: "deleted-lately", f"{SERVER}.2": "deleted-lately"}
     assert {row["name"] for row in openstack.told("server", "list")} == {None}, "no Nova answers there"
 

@@ -10,6 +10,7 @@ from osc_lib import exceptions
 
 from tenureclient.api import TenureApi
 from tenureclient.osc.answers import TenureShow, duration_s, probability, shown
+from tenureclient.osc.ordering import add_options, order_of
 from tenureclient.osc.servers import FIELDS
 
 _LOOK_S = 1.0
@@ -23,23 +24,22 @@ class CreateSpotServer(TenureShow):
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.add_argument("name", metavar="<name>", help="Name of the server")
         parser.add_argument("--flavor", metavar="<flavor>", required=True, help="A spot flavor, by name or id")
-        parser.add_argument("--image", metavar="<image>", required=True, help="Image, by name or id")
         parser.add_argument("--lifetime", metavar="<time>", type=duration_s, help="Lifetime, such as 2h")
         parser.add_argument("--probability", metavar="<p>", type=probability, help="Acceptable risk of an eviction")
-        parser.add_argument(
-            "--network", metavar="<network>", action="append", help="A network, by name or id; or none or auto"
-        )
-        parser.add_argument("--key-name", metavar="<key>", help="Keypair for the server")
         parser.add_argument("--keep", action="store_true", help="Keep a server that was refused, in state ERROR")
         parser.add_argument(
             "--timeout", metavar="<time>", type=duration_s, default=300.0, help="Wait so long, default: 5m"
         )
+        add_options(parser)
         return parser
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401 - of cliff
         """Create the server, wait for it, and ask for the promise."""
-        compute = self.app.client_manager.sdk_connection.compute
-        server = compute.create_server(**self._wanted(given))
+        connection = self.app.client_manager.sdk_connection
+        compute = connection.compute
+        asked = {"tenure:lifetime": given.lifetime, "tenure:probability": given.probability}
+        hints = {name: f"{value:.12g}" for name, value in asked.items() if value is not None}
+        server = compute.create_server(**order_of(connection, given, hints))
         server = self._wait(compute, server.id, given.timeout)
         if server.status == "ERROR":
             why = (server.fault or {}).get("message") or "Nova does not say why"
@@ -48,23 +48,6 @@ class CreateSpotServer(TenureShow):
             kept = "it is kept" if given.keep else "it is deleted again"
             raise exceptions.CommandError(f"The server was refused, {kept}: {why}")
         return shown(tenure.instance_of(server.id), FIELDS)
-
-    def _wanted(self, given: argparse.Namespace) -> dict[str, Any]:
-        """Return the request in the words of openstacksdk."""
-        connection = self.app.client_manager.sdk_connection
-        hints = {"tenure:lifetime": _number(given.lifetime), "tenure:probability": _number(given.probability)}
-        networks = given.network or ["auto"]
-        alone = networks[0] if networks in (["none"], ["auto"]) else None
-        wanted = {
-            "name": given.name,
-            "flavor_id": connection.compute.find_flavor(given.flavor, ignore_missing=False).id,
-            "image_id": connection.image.find_image(given.image, ignore_missing=False).id,
-            "key_name": given.key_name,
-            "networks": alone
-            or [{"uuid": connection.network.find_network(one, ignore_missing=False).id} for one in networks],
-            "scheduler_hints": {name: value for name, value in hints.items() if value is not None},
-        }
-        return {name: value for name, value in wanted.items() if value}
 
     def _wait(self, compute: Any, server: str, timeout_s: float) -> Any:  # noqa: ANN401 - of openstacksdk
         """Return the server once it is built, or was not."""
@@ -76,7 +59,3 @@ class CreateSpotServer(TenureShow):
             if time.monotonic() > deadline:
                 raise exceptions.CommandError(f"Server {server} is still in state {found.status} after {timeout_s:g} s")
             time.sleep(_LOOK_S)
-
-
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:.12g}"
