@@ -157,7 +157,7 @@ def test_lists_are_narrowed(openstack: Command) -> None:
 
 
 class Nova(BaseHTTPRequestHandler):
-    """What a Nova tells of its servers: one that there is, one that was deleted lately. `may_see_all` is for admins."""
+    """A Nova with two servers: one that there is, one that was deleted lately. `may_see_all` is for admins."""
 
     may_see_all = True
     ordered: ClassVar[list[dict[str, Any]]] = []
