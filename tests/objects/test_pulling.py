@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cut_links import link_to
-from object_stores import BUCKET, KINDS, missing
+from object_stores import BUCKET
 from object_stores import ObjectStore as Store
 
 from app.domain.jobs import DataFault
@@ -19,20 +18,7 @@ from app.platform.outbound.pulling import Pull, Puller, PullFault
 
 pytestmark = [pytest.mark.real_parts, pytest.mark.timeout(300), pytest.mark.anyio]
 CONTENT = os.urandom(3_000_000)
-
-
-@pytest.fixture(scope="module", params=list(KINDS))
-def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    why = missing(request.param)
-    if why is not None:
-        pytest.skip(why)
-    store = KINDS[request.param](tmp_path_factory.mktemp(request.param))
-    try:
-        store.up()
-        store.client().put_object(Bucket=BUCKET, Key="data/one.bin", Body=CONTENT)
-        yield store
-    finally:
-        store.down()
+KEY = "data/one.bin"
 
 
 @pytest.fixture
@@ -61,7 +47,7 @@ async def test_what_is_stored_is_there_for_others(store: Store, own: ObjectStore
     assert found == CONTENT
     assert await own.size("tenure/c/p/j/1/in/a.b_c=d-e/f") == len(CONTENT)
     digest = hashlib.sha256()
-    async for piece in own.read("data/one.bin"):
+    async for piece in own.read(KEY):
         digest.update(piece)
     assert digest.digest() == hashlib.sha256(CONTENT).digest()
     for _ in range(2):
@@ -75,17 +61,17 @@ async def test_what_is_stored_is_there_for_others(store: Store, own: ObjectStore
 
 async def test_a_store_that_refuses_or_is_gone_is_told_as_such(store: Store) -> None:
     with pytest.raises(StoreUnavailable) as refused:
-        await opened(store, secret="wrong-secret-of-16").size("data/one.bin")
+        await opened(store, secret="wrong-secret-of-16").size(KEY)
     assert "wrong-secret" not in str(refused.value)
     with pytest.raises(StoreUnavailable):
-        await opened(store, url="http://127.0.0.1:9").size("data/one.bin")
+        await opened(store, url="http://127.0.0.1:9").size(KEY)
 
 
 async def test_a_pull_that_is_cut_goes_on_where_it_was(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "part"
     with link_to(store.port["s3"]) as link:
         link.cut_after = 1_000_000
-        url = await opened(store, url=link.url).link("data/one.bin", 60)
+        url = await opened(store, url=link.url).link(KEY, 60)
         with pytest.raises(PullFault) as cut:
             await pulled(url, path)
         assert cut.value.fault is DataFault.UNREACHABLE
@@ -98,7 +84,7 @@ async def test_a_pull_that_is_cut_goes_on_where_it_was(store: Store, tmp_path: P
 
 async def test_what_is_not_as_declared_is_not_taken(own: ObjectStore, tmp_path: Path) -> None:
     """Nothing is read of an object that says another size; a missing one and a link that has ended are told apart."""
-    link = await own.link("data/one.bin", 60)
+    link = await own.link(KEY, 60)
     for size in (len(CONTENT) - 1, len(CONTENT) + 1):
         with pytest.raises(PullFault) as other:
             await pulled(link, tmp_path / str(size), size)
@@ -115,7 +101,7 @@ async def test_what_is_not_as_declared_is_not_taken(own: ObjectStore, tmp_path: 
 
 
 async def test_a_bound_on_bytes_per_second_is_kept(own: ObjectStore, tmp_path: Path) -> None:
-    link, clock = await own.link("data/one.bin", 60), asyncio.get_running_loop()
+    link, clock = await own.link(KEY, 60), asyncio.get_running_loop()
     began_s = clock.time()
     await pulled(link, tmp_path / "slow", bytes_per_s=1_000_000)
     assert 2.8 < clock.time() - began_s < 8
@@ -124,5 +110,5 @@ async def test_a_bound_on_bytes_per_second_is_kept(own: ObjectStore, tmp_path: P
 async def test_private_addresses_are_refused_unless_allowed(own: ObjectStore, tmp_path: Path) -> None:
     async with Puller(allow_private=False, bytes_per_s=0) as puller:
         with pytest.raises(PullFault) as refused:
-            await puller.pull(Pull(await own.link("data/one.bin", 60), tmp_path / "x", len(CONTENT)), lambda _: None)
+            await puller.pull(Pull(await own.link(KEY, 60), tmp_path / "x", len(CONTENT)), lambda _: None)
     assert refused.value.fault is DataFault.UNREACHABLE

@@ -6,33 +6,19 @@ import hashlib
 import os
 import socket
 import time
-from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 from botocore.exceptions import ClientError
-from object_stores import BUCKET, KINDS, ObjectStore, missing
+from object_stores import BUCKET, ObjectStore
 
 pytestmark = [pytest.mark.real_parts, pytest.mark.timeout(300)]
 CONTENT = os.urandom(200_000)
+KEY = "in/one.bin"
 
 
-@pytest.fixture(scope="module", params=list(KINDS))
-def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    why = missing(request.param)
-    if why is not None:
-        pytest.skip(why)
-    store = KINDS[request.param](tmp_path_factory.mktemp(request.param))
-    try:
-        store.up()
-        store.client().put_object(Bucket=BUCKET, Key="in/one.bin", Body=CONTENT)
-        yield store
-    finally:
-        store.down()
-
-
-def link(store: ObjectStore, key: str = "in/one.bin", for_s: int = 60) -> str:
+def link(store: ObjectStore, key: str = KEY, for_s: int = 60) -> str:
     return store.client().generate_presigned_url("get_object", Params={"Bucket": BUCKET, "Key": key}, ExpiresIn=for_s)
 
 
@@ -59,7 +45,7 @@ def test_a_link_ends(store: ObjectStore) -> None:
 
 def test_a_wrong_secret_is_refused(store: ObjectStore) -> None:
     with pytest.raises(ClientError) as refused:
-        store.client("not-the-secret").head_object(Bucket=BUCKET, Key="in/one.bin")
+        store.client("not-the-secret").head_object(Bucket=BUCKET, Key=KEY)
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
 
 
