@@ -29,7 +29,7 @@ from harness import say  # noqa: E402
 from lab_processes import until  # noqa: E402
 from nova_command import command_line, lab_of_command  # noqa: E402 - as above
 from nova_daemon import NovaDaemon, in_nova, running  # noqa: E402
-from nova_lab import CLOUD, TOKEN, NovaLab  # noqa: E402
+from nova_lab import CLOUD, PROGRAMS, TOKEN, NovaLab  # noqa: E402
 from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
 from test_filter import Asked, host, server  # noqa: E402
 
@@ -224,7 +224,7 @@ def measure_filter(lab: NovaLab) -> None:
     hosts = [host(f"node-{number}") for number in range(AT_ONCE)]
     for one in hosts:
         lab.tenure.add_node(name, one["nodename"], Resources(4, 8192, 100))
-    asked = Asked(lab.url("tenure_1"), name, token=TOKEN)
+    asked = Asked(PROGRAMS / "python", lab.url("tenure_1"), name, token=TOKEN)
     taken = []
     for _ in range(50):
         answer = asked.place(server(), spot=True, hosts=hosts, hints={"tenure:lifetime": "600"})
