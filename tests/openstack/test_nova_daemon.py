@@ -128,8 +128,8 @@ def test_a_promise_is_seen_and_a_notice_comes_before_the_end(lab: NovaLab, daemo
         until(lambda: [*lab.tenure.handovers(CLOUD)], 30, lambda: "nobody is evicted")
         (leaving,) = lab.tenure.handovers(CLOUD)
         until(lambda: EVICT_AT in lab.cloud.compute.get_server(leaving.id).metadata, grace_s, daemon.output)
+        until(lambda: EVICTING in lab.cloud.compute.get_server(leaving.id).tags, grace_s, daemon.output)
         noticed = lab.cloud.compute.get_server(leaving.id)
-        assert EVICTING in noticed.tags
         assert noticed.status == "ACTIVE"
         assert abs((moment(noticed.metadata[EVICT_AT]) - leaving.deadline).total_seconds()) <= 1
         until(lambda: not [*lab.tenure.handovers(CLOUD)], grace_s + 15, daemon.output)
