@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from app.nova.rules.lives import is_server_id
 from app.nova.rules.reading import read_server
 from app.nova.rules.seen import Server
 from app.nova.rules.sizes import capacity_of
-from app.nova.session import OpenStackRefused, OpenStackSession
+from app.nova.session import PAGE, OpenStackRefused, OpenStackSession
 
 _LISTED = "2.61"
 """The microversion of lists of servers: from 2.63 on Nova reads more of each than is wanted here."""
@@ -37,9 +38,27 @@ class NovaCloud(OpenStackSession):
         self._json("compute", "/servers?limit=1")
         self._json("placement", "/")
 
-    def servers(self) -> Iterator[Server]:
-        """Yield all servers of all projects, newest first."""
-        return self._servers({})
+    def servers(self, expected: int) -> list[Server]:
+        """Return all servers of all projects. `expected`: about how many there are.
+
+        A long list is read from both ends at once until the readers meet, since an answer takes one process of Nova's
+        interface seconds.
+        """
+        newest: dict[str, Server] = {}
+        oldest: dict[str, Server] = {}
+        with ThreadPoolExecutor(1) as beside:
+            other = beside.submit(self._read_until, oldest, newest, "asc") if expected > PAGE else None
+            self._read_until(newest, oldest, "desc")
+            if other is not None:
+                other.result()
+        return [*(newest | oldest).values()]
+
+    def _read_until(self, mine: dict[str, Server], theirs: Mapping[str, Server], order: str) -> None:
+        """Read servers from one end of Nova's list up to one that the other reader has."""
+        for server in self._servers({"sort_key": "created_at", "sort_dir": order}):
+            if server.id in theirs:
+                return
+            mine[server.id] = server
 
     def changed_since(self, at: datetime) -> Iterator[Server]:
         """Yield the servers that changed at this time of Nova's or later, deleted ones among them."""

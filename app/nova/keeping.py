@@ -185,7 +185,7 @@ class NovaKeeper:
         if whole:
             with self._noting:
                 self._notified = set()
-            lost = self._mirror.replace(self._nova.servers(), asked_at)
+            lost = self._mirror.replace(self._nova.servers(len(self._mirror)), asked_at)
         else:
             self._poll()
         running, leaving = self._books.running(), self._books.leaving()

@@ -17,7 +17,8 @@ from app.nova.rules.lives import is_server_id
 COMPUTE = "2.87"
 """The microversion spoken with Nova: the newest in which hypervisors tell their services and ask no host for it."""
 PLACEMENT = "1.29"
-_PAGE = 1000
+PAGE = 1000
+"""Items of a list in one answer: the most that Nova gives unless its own settings say otherwise."""
 _MOST_PAGES = 1000
 
 
@@ -62,7 +63,7 @@ class OpenStackSession:
         """Yield the items of a list, page by page. Nova names the last item's id as the next page's marker."""
         marker: dict[str, str] = {}
         for _ in range(_MOST_PAGES):
-            page = self._json(service, f"{path}?{urlencode({**query, 'limit': _PAGE, **marker})}", version)
+            page = self._json(service, f"{path}?{urlencode({**query, 'limit': PAGE, **marker})}", version)
             yield from page[key]
             if not page.get(f"{key}_links") or not page[key]:
                 return

@@ -168,12 +168,17 @@ vm_memory_high_watermark.absolute = 512MiB
 load_definitions = {folder}/etc/rabbit/definitions.json
 """
 _SERVE = """
-import importlib, sys, waitress
-port, module = int(sys.argv[1]), sys.argv[2]
+import importlib, os, socket, sys, waitress
+port, module, processes = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+listening = socket.socket()
+listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listening.bind(("127.0.0.1", port))
+for _ in range(processes - 1):
+    if os.fork() == 0:
+        break
 sys.argv = [module.split(".")[0]]
 waitress.serve(
-    importlib.import_module(module).application,
-    listen=f"127.0.0.1:{port}", threads=8, ident=None, channel_timeout=300,
+    importlib.import_module(module).application, sockets=[listening], threads=8, ident=None, channel_timeout=300
 )
 """
 _NEUTRON = '''

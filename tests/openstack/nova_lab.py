@@ -230,7 +230,7 @@ class NovaLab:
         self.processes.start("rabbit", [BROKER], environment)
         self.wait_for_port("rabbit")
 
-    def start_web(self, *names: str) -> None:
+    def start_web(self, *names: str, processes: int = 1) -> None:
         """Start services that are served by WSGI, and the stub of Neutron; all of them if none is named."""
         etc = self.folder / "etc"
         own = {
@@ -241,7 +241,7 @@ class NovaLab:
         }
         for name in names or (*WEB, "neutron"):
             words = [etc / "neutron.py"] if name == "neutron" else [etc / "serve.py"]
-            more = [str(self.ports[name]), *([WEB[name]] if name in WEB else [])]
+            more = [str(self.ports[name]), *([WEB[name], str(processes)] if name in WEB else [])]
             environment = self._environment() | own.get(name, {})
             self.processes.start(name, [PROGRAMS / "python", *words, *more], environment)
 

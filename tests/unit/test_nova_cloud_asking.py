@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import time
+import uuid
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -13,9 +17,8 @@ from app.nova.session import OpenStackSession
 UUID, OTHER = "3f0a6c54-f8f9-4b0e-9f6f-3a0d4a0f2c11", "00000000-0000-4000-8000-000000000001"
 
 
-def row(server: str) -> dict[str, Any]:
+def row(server: str, moment: str = "2026-11-23T12:00:00Z") -> dict[str, Any]:
     flavor = {"original_name": "small", "vcpus": 1, "ram": 512, "disk": 1, "ephemeral": 0, "swap": 0, "extra_specs": {}}
-    moment = "2026-11-23T12:00:00Z"
     return {"id": server, "status": "DELETED", "flavor": flavor, "created": moment, "updated": moment}
 
 
@@ -35,7 +38,34 @@ class Nova:
         return SimpleNamespace(status_code=404, reason="Not Found", json=lambda: {"itemNotFound": {"message": "no"}})
 
 
-def cloud_of(nova: Nova, monkeypatch: pytest.MonkeyPatch) -> NovaCloud:
+class LongNova:
+    """A compute service with servers of few moments. It answers late, and in two orders: ids of one moment always rise,
+    or they turn round with the moments.
+    """
+
+    def __init__(self, count: int, drawn: random.Random, *, turns: bool) -> None:
+        self.drawn, self.turns, self.asked = drawn, turns, list[str]()
+        self.rows = [
+            row(str(uuid.UUID(int=drawn.getrandbits(128), version=4)), f"2026-11-23T12:00:0{drawn.randrange(4)}Z")
+            for _ in range(count)
+        ]
+
+    def get(self, path: str, **_: object) -> SimpleNamespace:
+        self.asked.append(path)
+        query = {name: values[0] for name, values in parse_qs(urlsplit(path).query).items()}
+        is_turned = query["sort_dir"] == "desc"
+        assert query["sort_key"] == "created_at"
+        ordered = sorted(self.rows, key=lambda one: one["id"], reverse=is_turned and self.turns)
+        ordered.sort(key=lambda one: one["created"], reverse=is_turned)
+        ids = [one["id"] for one in ordered]
+        first = ids.index(query["marker"]) + 1 if "marker" in query else 0
+        page = ordered[first : first + int(query["limit"])]
+        time.sleep(self.drawn.choice((0.0, 0.001, 0.003)))
+        links = {"servers_links": [{"rel": "next"}]} if len(page) == int(query["limit"]) else {}
+        return SimpleNamespace(status_code=200, json=lambda: {"servers": page, **links})
+
+
+def cloud_of(nova: Nova | LongNova, monkeypatch: pytest.MonkeyPatch) -> NovaCloud:
     def connect(self: Any) -> None:
         self._asked, self._failures = lambda: None, (RuntimeError,)
         self._connection = SimpleNamespace(compute=nova)
@@ -59,3 +89,18 @@ def test_a_server_that_was_in_no_cell_is_none(rows: list[dict[str, Any]], monkey
 
 def test_servers_that_are_being_built_are_known_by_their_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cloud_of(Nova(), monkeypatch).building() == {UUID}
+
+
+@pytest.mark.parametrize("turns", [True, False])
+def test_a_list_is_read_from_both_ends_and_nothing_is_left_out(turns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.nova.session.PAGE", 4)
+    monkeypatch.setattr("app.nova.cloud.PAGE", 4)
+    for seed in range(100):
+        drawn = random.Random(seed)
+        count, expected = drawn.randrange(40), drawn.choice((0, 5, 40))
+        found = cloud_of(nova := LongNova(count, drawn, turns=turns), monkeypatch).servers(expected)
+        assert sorted(one.id for one in found) == sorted(one["id"] for one in nova.rows), (seed, nova.asked)
+        if expected <= 4:
+            assert not any("sort_dir=asc" in path for path in nova.asked)
+        elif turns:
+            assert len(nova.asked) <= count // 4 + 3, (seed, nova.asked)
