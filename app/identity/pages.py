@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -40,9 +42,9 @@ async def sign_in(request: Request) -> Response:
         token = await _token_of(request, form)
         check(await identify(request, token.encode()), None)
     except Unauthenticated:
-        return _form(request, target, _NOT_PROVEN if "user" in form else _NOT_VALID)
+        return _form(request, target, _NOT_PROVEN if "user" in form else _NOT_VALID, form)
     except (Forbidden, IdentityUnavailable) as error:
-        return _form(request, target, f"{str(error).capitalize()}.")
+        return _form(request, target, f"{str(error).capitalize()}.", form)
     answer = RedirectResponse(target, 303)
     keep_cookie(answer, COOKIE, token, secure=_is_secure(request))
     return answer
@@ -70,11 +72,21 @@ async def sign_out(request: Request) -> Response:
     return answer
 
 
-def _form(request: Request, target: str, problem: str | None = None) -> Response:
+def _form(
+    request: Request, target: str, problem: str | None = None, given: Mapping[str, str] = MappingProxyType({})
+) -> Response:
+    """Show both forms; a problem stands in the one that was sent, with what was given there but for the password."""
     has_keystone = request.app.state.tokens.keystone is not None
-    status_code = 400 if problem else 200
+    of_keystone = has_keystone and "user" in given
     return render(
-        request, "sign_in.html", target=target, problem=problem, has_keystone=has_keystone, status_code=status_code
+        request,
+        "sign_in.html",
+        target=target,
+        problem=None if of_keystone else problem,
+        keystone_problem=problem if of_keystone else None,
+        named={"user": "", "project": "", "domain": _USUAL_DOMAIN, **given},
+        has_keystone=has_keystone,
+        status_code=400 if problem else 200,
     )
 
 

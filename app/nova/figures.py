@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
+
+from app.nova.serving import serve_metrics
 
 
 class NovaFigures:
@@ -42,5 +44,4 @@ class NovaFigures:
 
     def serve(self, host: str, port: int) -> int:
         """Answer `GET /metrics` in a thread of its own; return the port, which is a free one for 0."""
-        server, _ = start_http_server(port, host, self.registry)
-        return int(server.server_port)
+        return serve_metrics(self.registry, host, port)

@@ -176,6 +176,8 @@ def test_pages_are_signed_in_by_a_name_and_a_password(service: Service, tokens: 
         wrong = browser.post("/ui/sign-in", data={**form, "password": "wrong"}, headers=own)
         assert wrong.status_code == 400
         assert "Keystone knows no such user" in wrong.text
+        assert wrong.text.index("Keystone knows no such user") > wrong.text.index("With Keystone")
+        assert 'value="operators"' in wrong.text
         assert browser.post("/ui/sign-in", data=form, headers=own).status_code == 303
         assert browser.get("/ui").status_code == 200
 
