@@ -292,6 +292,9 @@ class NovaLab:
     def wait_for_port(self, name: str, within_s: float = UP_S) -> None:
         until(lambda: listens(self.ports[name]) or self._must_run(name), within_s, lambda: self.processes.output(name))
 
+    def wait_for_tenure(self) -> None:
+        until(self._tenure_answers, UP_S, lambda: self.processes.output("tenure_1"))
+
     def wait_for_web(self, *names: str) -> None:
         for name in names:
             self.wait_for_port(name)
@@ -307,7 +310,7 @@ class NovaLab:
 
     def make_cloud(self, computes: int) -> None:
         """Make Tenure's cloud with the nodes and flavors of Nova's, which admits what has room until it has a past."""
-        until(self._tenure_answers, UP_S, lambda: self.processes.output("tenure_1"))
+        self.wait_for_tenure()
         try:
             self.tenure.create_cloud(CLOUD, {"guarantee": "none"})
         except Conflict:

@@ -29,7 +29,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 from lab_processes import until  # noqa: E402 - found by the line above
 from nova_counts import Compared, compare  # noqa: E402
 from nova_daemon import NovaDaemon, audit, differences  # noqa: E402
-from nova_lab import CLOUD, UP_S, NovaLab  # noqa: E402
+from nova_lab import CLOUD, NovaLab  # noqa: E402
 from openstack.exceptions import ResourceNotFound, SDKException  # noqa: E402
 from week_load import WeekAsked, Wish, week_of, write_past  # noqa: E402
 
@@ -152,7 +152,7 @@ def bring_up(lab: NovaLab, asked: WeekAsked, folder: Path, say: Callable[[str], 
     lab.up(asked.computes, with_tenure=False)
     _be_patient(lab)
     lab.start_tenure()
-    until(lab._tenure_answers, UP_S, lambda: lab.processes.output("tenure_1"))
+    lab.wait_for_tenure()
     starts = write_past(asked, folder / "past.csv")
     words = ["import", CLOUD, str(folder / "past.csv"), "--forecast", "replay", "--sla", "0.05", "--stop-at-end"]
     _tenure(lab, *words, "--times", "now", "--wait", "5m")

@@ -30,8 +30,11 @@ def test_the_walk_through_plays_to_its_end() -> None:
     told = done.stdout
     assert done.returncode == 0, told + done.stderr
     steps = [
+        "tenure import",
         "tenure nova check",
-        "spot.small",
+        "openstack tenure quote",
+        "tenure:probability='0.05'",
+        "Accepted would be: tenure:lifetime=",
         "--hint tenure:lifetime=SECONDS",
         "--min 9",
         "paying",
