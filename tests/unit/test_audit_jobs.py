@@ -239,7 +239,11 @@ BROKEN: dict[str, tuple[Callable[[Rows], Rows], Rule, str]] = {
         Rule.FOLD,
         "are larger than declared: out",
     ),
-    "a last word that is said twice": (lambda rows: twice(rows, "foreign_job_ended", "spoilt"), Rule.FOLD, "is over already"),
+    "a last word that is said twice": (
+        lambda rows: twice(rows, "foreign_job_ended", "spoilt"),
+        Rule.FOLD,
+        "is over already",
+    ),
     "inputs without room": (
         lambda rows: changed(rows, "foreign_job_staging", "staged", job="no"),
         Rule.FOLD,
