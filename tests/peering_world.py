@@ -2,7 +2,9 @@
 
 Each side keeps what it has written down and nothing else. Instances run by themselves: a host's *executor* starts what
 the log says was admitted, and stops it when the log says that it is over, or at the end of its lease by the host's own
-clock, also while the host's process is dead. Everything is drawn from one seed.
+clock, also while the host's process is dead. Inputs of some jobs come to a host once it was awarded, over the same
+links, sooner or later than it waits for them; outputs stay at the host until the origin has written down that it has
+them. Everything is drawn from one seed.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from typing import Any, NamedTuple
 
 from app.domain.jobs import AttemptKey, AwayEnd, Word
 from app.engine.jobs.attempts import LeaseTerms, Wish
-from app.engine.jobs.hostside import AttemptHeld, ForeignAdmitted, ForeignEnded, HostEvent, HostSide
-from app.engine.jobs.originside import AwayState, JobAway, OriginEvent
+from app.engine.jobs.hostside import AttemptHeld, AttemptStaging, ForeignAdmitted, ForeignEnded, HostEvent, HostSide
+from app.engine.jobs.originside import AttemptEnded, AwayState, JobAway, OriginEvent
 
 SECOND = 1_000_000
 FAULTS_US = 1500 * SECOND
@@ -39,12 +41,26 @@ class Run(NamedTuple):
 
 
 class Fates(NamedTuple):
-    """The findings of a world: pairs of runs of one job that overlapped, jobs without an end, and all runs."""
+    """The findings of a world: pairs of runs of one job that overlapped, jobs without an end, and all runs.
+
+    `unready`: attempts that ran before their inputs were there; `squats`: those whose room was held when its time was
+    over; `bereft`: jobs that completed, and whose outputs the origin never got. `late`: attempts whose inputs did not
+    come in time.
+    """
 
     overlaps: list[tuple[Run, Run]]
     lost: list[str]
     runs: list[Run]
     ends: list[AwayEnd]
+    unready: list[AttemptKey]
+    squats: list[AttemptKey]
+    bereft: list[str]
+    late: list[AttemptKey]
+
+    @property
+    def wrong(self) -> list[object]:
+        """All that must not be."""
+        return [*self.overlaps, *self.lost, *self.unready, *self.squats, *self.bereft]
 
 
 @dataclass
@@ -74,23 +90,34 @@ class Executing:
 
 @dataclass
 class Hosting:
-    """A host: its process, its log, what it knows of it, its executor, and what that has to tell."""
+    """A host: its process, its log, what it knows of it, its executor, and what that has to tell.
+
+    `arrived`: attempts whose inputs are here; `outputs`: those whose outputs are; `room`: until when room is held.
+    """
 
     machine: Machine
     side: HostSide
     log: list[HostEvent] = field(default_factory=list)
     executing: dict[AttemptKey, Executing] = field(default_factory=dict)
     finished: list[AttemptKey] = field(default_factory=list)
+    arrived: set[AttemptKey] = field(default_factory=set)
+    outputs: set[AttemptKey] = field(default_factory=set)
+    room: dict[AttemptKey, int] = field(default_factory=dict)
 
 
 @dataclass
 class World:
-    """`new_job` and `new_host` make the two sides; `is_durable_first`: awards are written before they are sent."""
+    """`new_job` and `new_host` make the two sides.
+
+    `is_durable_first`: awards are written before they are sent, and outputs before they are given up; `lease`: the
+    terms that the origin reckons with, of those of the job and the time that its inputs have.
+    """
 
     seed: int
     new_job: Callable[..., JobAway] = JobAway
     new_host: Callable[[], HostSide] = HostSide
     is_durable_first: bool = True
+    lease: Callable[[LeaseTerms, int], LeaseTerms] = lambda terms, _: terms
 
     def __post_init__(self) -> None:
         self.draw = Random(self.seed)
@@ -99,13 +126,21 @@ class World:
         self.origin = self._machine()
         self.hosts = {name: Hosting(self._machine(), self.new_host()) for name in PEERS}
         self.terms: dict[str, LeaseTerms] = {}
+        self.stage_us: dict[str, int] = {}
+        self.collected: set[str] = set()
+        self.gone: set[str] = set()
+        self.unready: list[AttemptKey] = []
+        self.squats: list[AttemptKey] = []
+        self.late: list[AttemptKey] = []
         self.jobs: dict[str, JobAway] = {}
         self.logs: dict[str, list[OriginEvent]] = {}
         self.runs: list[Run] = []
         self.cut: dict[str, int] = dict.fromkeys(PEERS, 0)
         for number in range(JOBS):
             hold, runs = self.draw.randint(10, 120), self.draw.randint(30, 300)
-            self.terms[f"j{number}"] = LeaseTerms(hold * SECOND, runs * SECOND, SECOND)
+            stage_us = self.draw.choice((0, self.draw.randint(20, 200) * SECOND))
+            self.stage_us[f"j{number}"] = stage_us
+            self.terms[f"j{number}"] = LeaseTerms(hold * SECOND, stage_us + runs * SECOND, SECOND)
             self.logs[f"j{number}"] = []
             self._restart_job(f"j{number}")
         for at_us in range(0, FAULTS_US, 40 * SECOND):
@@ -118,7 +153,7 @@ class World:
         """Let the world go on until all jobs have ended, or its time is over, and tell what happened."""
         while self.steps:
             at_us, _, step, more = heapq.heappop(self.steps)
-            all_ended = all(job.state is AwayState.ENDED for job in self.jobs.values())
+            all_ended = all(job.state is AwayState.ENDED for job in self.jobs.values()) and not self._uncollected()
             if at_us > END_US or (all_ended and not any(host.executing for host in self.hosts.values())):
                 break
             step(at_us, *more)
@@ -128,12 +163,18 @@ class World:
         }
         overlaps = [(one, two) for runs in by_job.values() for one, two in pairwise(runs) if two.begin_us < one.end_us]
         lost = [name for name, job in self.jobs.items() if job.end is None]
-        return Fates(overlaps, lost, self.runs, [job.end for job in self.jobs.values() if job.end is not None])
+        ends = [job.end for job in self.jobs.values() if job.end is not None]
+        bereft = [*self._uncollected(), *self.gone]
+        return Fates(overlaps, lost, self.runs, ends, self.unready, self.squats, bereft, self.late)
 
     # --- the origin ---------------------------------------------------------------------------------------------------
 
     def _tick_origin(self, at_us: int) -> None:
         self._at(at_us + self.draw.randint(TICK_US // 2, TICK_US), self._tick_origin)
+        for name in self._uncollected():
+            if at_us >= self.origin.up_at_us:
+                key = self._completed(name)
+                self._send(self.jobs[name].asked[key.attempt], at_us, self._hear_question, key)
         for name in self.jobs:
             if at_us >= self.origin.up_at_us:
                 self._commit(name, self.jobs[name].decide_time(self.origin.clock(at_us)), at_us)
@@ -159,7 +200,8 @@ class World:
             self._restart_job(name)
 
     def _restart_job(self, name: str) -> None:
-        job = self.new_job(PEERS, self.terms[name], 200, 45 * SECOND, again=True)
+        terms = self.lease(self.terms[name], self.stage_us[name])
+        job = self.new_job(PEERS, terms, 200, 45 * SECOND, again=True)
         for event in self.logs[name]:
             job.apply(event)
         self.jobs[name] = job
@@ -178,7 +220,52 @@ class World:
         if events and at_us >= self.origin.up_at_us:
             self._send_wish(key.job, at_us)
 
+    def _completed(self, name: str) -> AttemptKey:
+        """Return the attempt of a completed job that completed it."""
+        ends = [event for event in self.logs[name] if isinstance(event, AttemptEnded) and event.is_last]
+        return AttemptKey("o", name, ends[-1].attempt)
+
+    def _uncollected(self) -> list[str]:
+        """Return the completed jobs whose outputs are at their hosts still, as far as the origin knows."""
+        completed = [name for name, job in self.jobs.items() if job.end is AwayEnd.COMPLETED]
+        return [name for name in completed if name not in self.collected | self.gone]
+
+    def _hear_outputs(self, at_us: int, key: AttemptKey, are_there: bool) -> None:
+        """Write down that the outputs of a job are here, and let the host's go; or that they are lost."""
+        if at_us < self.origin.up_at_us or self.jobs[key.job].end is not AwayEnd.COMPLETED:
+            return
+        if not are_there:
+            self.gone |= {key.job} - self.collected
+            return
+        peer = self.jobs[key.job].asked[key.attempt]
+        if self.is_durable_first:
+            self.collected.add(key.job)
+        if not self._is_killed(self.origin, at_us) or not self.is_durable_first:
+            self._send(peer, at_us, self._let_go, peer, key)
+        if at_us >= self.origin.up_at_us:
+            self.collected.add(key.job)
+
     # --- the hosts ----------------------------------------------------------------------------------------------------
+
+    def _hear_question(self, at_us: int, key: AttemptKey) -> None:
+        """Tell whether the outputs of an attempt are here, once it is known how that ended."""
+        name = self.jobs[key.job].asked[key.attempt]
+        host = self.hosts[name]
+        if at_us >= host.machine.up_at_us and host.side.word_on(key) is Word.FINISHED:
+            self._send(name, at_us, self._hear_outputs, key, key in host.outputs)
+
+    def _let_go(self, at_us: int, name: str, key: AttemptKey) -> None:
+        if at_us >= self.hosts[name].machine.up_at_us:
+            self.hosts[name].outputs.discard(key)
+
+    def _arrive(self, at_us: int, name: str, key: AttemptKey) -> None:
+        """Have the inputs of an attempt here, unless the link is cut or the host is down: then later."""
+        host = self.hosts[name]
+        there_us = max(self.cut[name], host.machine.up_at_us)
+        if at_us < there_us:
+            self._at(there_us + self.draw.randint(1, 9) * SECOND, self._arrive, name, key)
+        else:
+            host.arrived.add(key)
 
     def _tick_host(self, at_us: int, name: str) -> None:
         self._at(at_us + self.draw.randint(TICK_US // 2, TICK_US), self._tick_host, name)
@@ -187,7 +274,13 @@ class World:
             return
         while host.finished:
             self._write(name, host.side.decide_end(host.finished.pop(), Word.FINISHED), at_us)
-        self._write(name, host.side.decide_time(host.machine.clock(at_us)), at_us)
+        now_us = host.machine.clock(at_us)
+        for key in [*host.side.open_attempts()]:
+            if key in host.arrived:
+                self._write(name, host.side.decide_staged(key, now_us), at_us)
+        self._write(name, host.side.decide_time(now_us), at_us)
+        if at_us >= host.machine.up_at_us:
+            self.squats += [key for key, until_us in host.room.items() if until_us <= now_us]
         running = [key for key in host.side.open_attempts() if self.draw.random() < 0.01]
         for key in running:
             self._write(name, host.side.decide_end(key, Word.PREEMPTED), at_us)
@@ -202,7 +295,7 @@ class World:
                 has_room = sum(1 for _ in host.side.open_attempts()) < ROOM
                 events = host.side.decide_offer(key, self.terms[key.job], now_us, is_admitted=has_room)
             case Wish.AWARD:
-                events = host.side.decide_award(key, now_us)
+                events = host.side.decide_award(key, now_us, self.stage_us[key.job])
             case Wish.CANCEL:
                 events = host.side.decide_cancel(key)
         self._write(name, events, at_us)
@@ -212,8 +305,12 @@ class World:
     def _write(self, name: str, events: list[HostEvent], at_us: int) -> None:
         host = self.hosts[name]
         for event in events:
+            self._note_room(host, event)
             host.log.append(event)
             host.side.apply(event)
+            if isinstance(event, AttemptStaging):
+                takes_us = round(self.stage_us[event.key.job] * self.draw.uniform(0.1, 1.2))
+                self._at(at_us + takes_us, self._arrive, name, event.key)
             if isinstance(event, ForeignAdmitted):
                 self._at(at_us + self.draw.randint(0, 3 * SECOND), self._execute, name, event.key)
             if isinstance(event, ForeignEnded):
@@ -222,6 +319,14 @@ class World:
             host.side = self.new_host()
             for event in host.log:
                 host.side.apply(event)
+
+    def _note_room(self, host: Hosting, event: HostEvent) -> None:
+        if isinstance(event, ForeignEnded) and event.word is Word.EXPIRED:
+            self.late += [event.key] if host.side.word_on(event.key) is Word.STAGING else []
+        if isinstance(event, AttemptHeld | AttemptStaging):
+            host.room[event.key] = event.until_us
+        else:
+            host.room.pop(event.key, None)
 
     # --- the executors ------------------------------------------------------------------------------------------------
 
@@ -232,7 +337,9 @@ class World:
         stop_us = host.machine.when(ends_us)
         if host.side.word_on(key) is not Word.RUNNING or key in host.executing or at_us >= stop_us:
             return
-        works_us = round(self.terms[key.job].runs_us * self.draw.uniform(0.3, 1.3))
+        if self.stage_us[key.job] and key not in host.arrived:
+            self.unready.append(key)
+        works_us = round((self.terms[key.job].runs_us - self.stage_us[key.job]) * self.draw.uniform(0.3, 1.3))
         host.executing[key] = Executing(at_us, at_us + works_us, stop_us)
         self._at(min(at_us + works_us, stop_us), self._leave, name, key)
 
@@ -242,6 +349,7 @@ class World:
         if one is not None and at_us >= min(one.done_us, one.stop_us):
             if one.done_us <= one.stop_us:
                 self.hosts[name].finished.append(key)
+                self.hosts[name].outputs.add(key)
             self._stop(at_us, name, key)
 
     def _stop(self, at_us: int, name: str, key: AttemptKey) -> None:

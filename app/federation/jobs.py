@@ -33,7 +33,7 @@ from app.platform.database.locks import Locks
 from app.platform.each import for_each_cloud
 from app.platform.outbound.asking import Asker, Inquiry, Reply
 from app.platform.outbound.connection import NoAnswer
-from app.platform.telemetry.metrics import OFFER_S, OFFERS
+from app.platform.telemetry.metrics import OFFER_S, OFFERS, count_jobs
 from app.scheduling.appending import States
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import LogAccess
@@ -142,7 +142,7 @@ class JobKeeper:
         if not cloud.jobs.open and not cloud.jobs.foreign:
             return 0
         async with self._locks.held(federation_lock(cloud_id)) as hold:
-            written = 0 if hold is None else await self._append(cloud_id, ())
+            written = 0 if hold is None else await self._append((cloud_id, name), ())
         self._begin(cloud_id, name, await self._states.current(cloud_id))
         return written
 
@@ -167,7 +167,7 @@ class JobKeeper:
                 if not heard:
                     break
                 told.update(map(_due_key, due))
-                written += await self._append(cloud_id, heard)
+                written += await self._append((cloud_id, name), heard)
         if written:
             self._begin(cloud_id, name, await self._states.current(cloud_id))
         return written
@@ -177,7 +177,7 @@ class JobKeeper:
         key = cloud_id, sent.record.asked.job, sent.record.away.attempt
         return sent.wish is not Wish.AWARD or monotonic() >= self._runs.get(key, 0.0)
 
-    async def _append(self, cloud_id: int, heard: Sequence[Heard]) -> int:
+    async def _append(self, where: tuple[int, str], heard: Sequence[Heard]) -> int:
         """Append what was heard and what the clock leads to; nothing is written if there is nothing."""
 
         async def decide(cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
@@ -189,7 +189,9 @@ class JobKeeper:
                 recorded.append(cloud.apply(event))  # before the next is decided
             return recorded
 
-        return len(await self._states.appender(cloud_id).append_decided(decide))
+        recorded = await self._states.appender(where[0]).append_decided(decide)
+        count_jobs(where[1], recorded)
+        return len(recorded)
 
     async def _heard(self, where: tuple[int, str], cloud: Cloud, due: Sequence[DueMessage]) -> list[Heard]:
         """Send what is due, and return the answers."""

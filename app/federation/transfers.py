@@ -29,7 +29,7 @@ from app.platform.database.lockids import data_lock
 from app.platform.database.locks import Locks
 from app.platform.outbound.objects import NoSuchObject, ObjectStore, StoreUnavailable
 from app.platform.outbound.pulling import Pull, Puller, PullFault
-from app.platform.telemetry.metrics import TRANSFER_BYTES, TRANSFER_FAULTS, TRANSFER_S
+from app.platform.telemetry.metrics import TRANSFER_BYTES, TRANSFER_FAULTS, TRANSFER_S, count_jobs
 from app.scheduling.appending import States
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import LogAccess
@@ -265,7 +265,9 @@ class Tender:
         async def decided(cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
             return [cloud.apply(event) for event in decide(cloud, cloud.present_us(self._parts.now_us()))]
 
-        return len(await self._parts.states.appender(self._cloud_id).append_decided(decided))
+        recorded = await self._parts.states.appender(self._cloud_id).append_decided(decided)
+        count_jobs(self._name, recorded)
+        return len(recorded)
 
     def _part(self, one: Transfer) -> Path:
         return self._parts.spool / f"{self._cloud_id}.{one.id}.part"

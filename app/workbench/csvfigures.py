@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from app.domain.budgets import AdmittedBy, Book, Budget
+from app.domain.jobs import DataObject, OutputObject
 from app.domain.times import parse_seconds
 from app.domain.values import Acceptable, Floor, ProposedMove, QuotaKind, QuotaUse
 from app.domain.wanted import Wanted
@@ -78,6 +79,20 @@ def _read_move(*parts: str) -> ProposedMove:
     if len(parts) != _PARTS_OF_A_MOVE:
         raise ValueError(f"{':'.join(parts)!r} is no move: an instance, its node and the other node")
     return ProposedMove(*parts)
+
+
+def read_objects(text: str) -> tuple[DataObject | OutputObject, ...]:
+    """Return the objects of a job's data; those without a digest are outputs that were declared."""
+    return tuple(_read_object(*one.split(":")) for one in text.split())
+
+
+def _read_object(*parts: str) -> DataObject | OutputObject:
+    match parts:
+        case key, size:
+            return OutputObject(key, int(size))
+        case key, size, sha256:
+            return DataObject(key, int(size), sha256)
+    raise ValueError(f"{':'.join(parts)!r} is no object: a key, its bytes and its digest")
 
 
 def _parse(parse: Callable[[str], T], text: str) -> T | None:

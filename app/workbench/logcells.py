@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import astuple
 from typing import Any
 
 from app.domain.budgets import Book, BudgetUnit
+from app.domain.jobs import DataObject, OutputObject
 from app.domain.times import seconds_text
 from app.domain.values import Acceptable, Basis, Policy, ProposedMove, Resources
 from app.domain.wanted import Wanted
@@ -99,6 +101,15 @@ def _write_moves(cells: Cells, moves: tuple[ProposedMove, ...]) -> None:
     cells["moves"] = " ".join(f"{one.instance_id}:{one.node}:{one.to}" for one in moves) or None
 
 
+def _objects_in(column: str) -> Callable[[Cells, tuple[DataObject | OutputObject, ...]], None]:
+    """Return a function that writes objects: the key, the bytes and, where it is known, the digest of each."""
+
+    def write(cells: Cells, objects: tuple[DataObject | OutputObject, ...]) -> None:
+        cells[column] = " ".join(":".join(map(str, astuple(one))) for one in objects) or None
+
+    return write
+
+
 def _write_count(cells: Cells, count: int) -> None:
     if count > 1:
         cells["members"] = count
@@ -128,5 +139,7 @@ COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
     "allowed": _write_allowed,
     "count": _write_count,
     "moves": _write_moves,
+    "inputs": _objects_in("inputs"),
+    "outputs": _objects_in("outputs"),
 }
 """The fields that take several columns, or another form in theirs, with the functions that write them."""

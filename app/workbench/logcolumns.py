@@ -92,4 +92,8 @@ COLUMNS = (
     "observed",
     "aborted",
     "as_flavor",
+    "inputs",
+    "outputs",
+    "stage_s",
+    "data_bytes",
 )

@@ -30,6 +30,7 @@ from app.domain.events import (
 from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
+from app.domain.jobs import DataObject, OutputObject
 from app.domain.times import parse_seconds, seconds_text
 from app.domain.values import Acceptable, Floor, Market, Policy, ProposedMove, QuotaUse, Resources
 from app.domain.wanted import Wanted
@@ -39,6 +40,7 @@ from app.workbench.csvfigures import (
     read_budget,
     read_floor,
     read_moves,
+    read_objects,
     read_quota,
     read_wanted,
 )
@@ -119,6 +121,10 @@ class LogRow(NamedTuple):
     observed: str | None = None
     aborted: str | None = None
     as_flavor: str | None = None
+    inputs: tuple[DataObject | OutputObject, ...] | None = None
+    outputs: tuple[DataObject | OutputObject, ...] | None = None
+    stage_us: int | None = None
+    data_bytes: int | None = None
 
     @property
     def machine_count(self) -> int:
@@ -311,12 +317,13 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
 
 
 _NUMBERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("cause_seq", "epoch", "slots", "members", "min_windows", "attempt"), int),
+    **dict.fromkeys(("cause_seq", "epoch", "slots", "members", "min_windows", "attempt", "data_bytes"), int),
     **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
     **dict.fromkeys(("threshold", "risk", "total_risk", "owner_share", "overrun_share", "windows"), float),
     **dict.fromkeys(("owner_cores", "overrunning_cores"), int),
     **dict.fromkeys(("displaces_overrunning", "gives_back"), lambda text: text == "yes"),
     "moves": read_moves,
+    **dict.fromkeys(("inputs", "outputs"), read_objects),
 }
 _READ = [
     (column, *_reader_of(column)) for column in _CELLS if _reader_of(column)[0] in LogRow._fields and column != "quota"

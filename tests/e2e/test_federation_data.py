@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import Process
+from processes import Process, free_port
 from test_federation import Cloud, until
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "objects")]
@@ -30,7 +30,8 @@ class Site(Cloud):
 
     def __init__(self, name: str, directory: Path, store: ObjectStore, way: Link, **more: str) -> None:
         super().__init__(name, directory, 8)
-        self.store, self.way = store, way
+        self.store, self.way, self.worker_port = store, way, free_port()
+        more |= {"TENURE_WORKER_PORT": str(self.worker_port)}
         self.process = Process(
             "run", directory, {**_SETTINGS, **store.settings(), "TENURE_OBJECTS_URL": way.url, **more}
         )
@@ -129,6 +130,9 @@ def test_inputs_go_to_the_host_and_outputs_come_home(sites: tuple[Site, Site]) -
     assert home.read("tenure/a/outputs/both/result.bin") == result
     assert home.job("both")["end"] == "completed"
     until(lambda: not ours(host), WITHIN_S)
+    counted = home.client.get(f"http://127.0.0.1:{home.worker_port}/metrics").text
+    assert 'tenure_jobs_total{cloud="a",outcome="completed",where="peer"} 1.0' in counted
+    assert 'tenure_job_outputs_total{cloud="a",outcome="collected",reason="none"} 1.0' in counted
     (told,) = [one for one in home.events() if one["kind"] == "job_collected"]
     assert told["outputs"] == [{"key": "result.bin", "bytes": MEBIBYTE, "sha256": hashlib.sha256(result).hexdigest()}]
 

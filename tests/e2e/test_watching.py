@@ -154,6 +154,9 @@ UNSEEN = {
     "Preempted at least, and promised",
     "Peers that do not answer, and that are paused",
     "Room of peers now, and of their quota",
+    "Jobs that ended, by where and how",  # there are no jobs
+    "Data from peers",
+    "Data that did not come",
 }
 
 

@@ -57,6 +57,8 @@ def test_a_job_runs_whole_or_not(client: httpx2.Client) -> None:
         None,
     )
     assert client.get(f"{PATH}/instances/wide.1").status_code == 404
+    told = 'tenure_jobs_total{cloud="jobs",outcome="rejected",where="home"} 1.0'
+    assert told in client.get("/metrics").text
     shown = post(client, f"{PATH}/jobs", job("four", 4))
     assert (shown["status"], shown["where"], shown["running"]) == ("running", "here", 4)
     assert [client.get(f"{PATH}/instances/{one}").json()["status"] for one in shown["instances"]] == ["running"] * 4

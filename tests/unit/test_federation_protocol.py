@@ -1,9 +1,13 @@
-"""The protocol between clouds: no job runs twice at once, none is lost; and each mistake that it avoids is found."""
+"""The protocol between clouds: no job runs twice at once, none is lost, and none runs without its inputs.
+
+Each mistake that it avoids is found.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -30,14 +34,16 @@ KEY = AttemptKey("home", "job", 1)
 
 def test_in_no_world_a_job_runs_twice_at_once_or_is_lost() -> None:
     ends: Counter[AwayEnd] = Counter()
-    runs = 0
+    runs = late = 0
     for seed in range(WORLDS):
         found = World(seed).live()
-        assert (seed, found.overlaps, found.lost) == (seed, [], [])
+        assert (seed, found.wrong) == (seed, [])
         ends.update(found.ends)
         runs += len(found.runs)
+        late += len(found.late)
     assert ends[AwayEnd.COMPLETED] > ends.total() / 2
     assert runs > ends.total(), "some jobs run again after they were preempted or reclaimed"
+    assert late > WORLDS / 3, "inputs of some attempts come too late"
 
 
 class ReclaimsEarly(JobAway):
@@ -61,17 +67,48 @@ class TakesLateAwards(HostSide):
         return known.word in {Word.HELD, Word.EXPIRED}
 
 
+class StartsWithoutInputs(HostSide):
+    """Starts an attempt with its award, whatever it waits for."""
+
+    def decide_award(self, key: AttemptKey, now_us: int, stage_us: int = 0) -> list[HostEvent]:
+        return super().decide_award(key, now_us)
+
+
+class WaitsForEver(HostSide):
+    """Holds room for inputs as long as these take."""
+
+    def decide_time(self, now_us: int) -> list[HostEvent]:
+        return [one for one in super().decide_time(now_us) if self.word_on(one.key) is not Word.STAGING]
+
+
+def without_stage(terms: LeaseTerms, stage_us: int) -> LeaseTerms:
+    """Return the terms of an origin that forgets how long inputs may take."""
+    return replace(terms, runs_us=terms.runs_us - stage_us)
+
+
 MUTANTS: dict[str, Callable[[int], World]] = {
     "reclaims early": lambda seed: World(seed, new_job=ReclaimsEarly),
     "forgets the hold": lambda seed: World(seed, new_job=ForgetsTheHold),
     "takes late awards": lambda seed: World(seed, new_host=TakesLateAwards),
     "sends before it writes": lambda seed: World(seed, is_durable_first=False),
+    "forgets the time of inputs": lambda seed: World(seed, lease=without_stage),
+}
+OTHERS: dict[str, tuple[Callable[[int], World], str]] = {
+    "starts without inputs": (lambda seed: World(seed, new_host=StartsWithoutInputs), "unready"),
+    "waits for inputs for ever": (lambda seed: World(seed, new_host=WaitsForEver), "squats"),
+    "gives up outputs before it writes": (lambda seed: World(seed, is_durable_first=False), "bereft"),
 }
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_each_mistake_is_found(mutant: str) -> None:
     assert any(MUTANTS[mutant](seed).live().overlaps for seed in range(WORLDS))
+
+
+@pytest.mark.parametrize("mutant", OTHERS)
+def test_each_mistake_with_data_is_found(mutant: str) -> None:
+    world, finding = OTHERS[mutant]
+    assert any(getattr(world(seed).live(), finding) for seed in range(WORLDS))
 
 
 def job_away(**changed: object) -> JobAway:

@@ -28,6 +28,9 @@ from app.domain.events import (
     InstanceRejected,
     InstanceStarted,
     InstanceStopped,
+    JobCollected,
+    JobEnded,
+    JobOutputsLost,
     Recorded,
 )
 
@@ -79,6 +82,16 @@ NOTICES = _counter(
     "tenure_notices_total",
     "Notices that this worker has written, by kind: `eviction_overdue`, `eviction_risk`, `promise_ending`.",
     ["cloud", "kind"],
+)
+JOBS_ENDED = _counter(
+    "tenure_jobs_total",
+    "Jobs of the cloud's own users whose end this process committed: where, at a `peer`, else `home`; and how.",
+    ["cloud", "where", "outcome"],
+)
+OUTPUTS = _counter(
+    "tenure_job_outputs_total",
+    "Jobs that completed at peers, by what became of their outputs: `collected`, or `lost` with the reason.",
+    ["cloud", "outcome", "reason"],
 )
 OFFERS = _counter(
     "tenure_offers_total",
@@ -209,6 +222,18 @@ def _kind(event: _Counted) -> tuple[object, ...]:
     return (InstanceStopped,) if isinstance(event, InstanceStopped) else (InstanceEvicted, event.reason)
 
 
+def count_jobs(cloud: str, recorded: Iterable[Recorded]) -> None:
+    """Count the ends of a cloud's jobs, and what became of their outputs, among events that are durable."""
+    for item in recorded:
+        match item.event:
+            case JobEnded(is_last=True) as event:
+                JOBS_ENDED.labels(cloud, "peer" if event.attempt else "home", event.end.value).inc()
+            case JobCollected():
+                OUTPUTS.labels(cloud, "collected", "none").inc()
+            case JobOutputsLost() as event:
+                OUTPUTS.labels(cloud, "lost", event.reason).inc()
+
+
 class CloudMeter:
     """Counts events that this process commits to one cloud's log. `waiting` returns how many operations wait for it."""
 
@@ -223,6 +248,8 @@ class CloudMeter:
 
     def committed(self, recorded: Iterable[Recorded]) -> None:
         """Count these events, which are durable."""
+        recorded = [*recorded]
+        count_jobs(self._cloud, recorded)
         kinds: dict[tuple[object, ...], list[_Counted]] = {}
         count = 0
         for item in recorded:
