@@ -36,7 +36,7 @@ class LinkSample(NamedTuple):
 
 
 class LinkRate(NamedTuple):
-    """What is known of a link: the rate of one transfer alone, and the number of those that it rests on.
+    """The knowledge of a link: the rate of one transfer alone, and the number of those that it rests on.
 
     `newest_us`: since when the newest of them is over; `active`: the transfers that wait or are under way now, with
     which the next one shares the link.
