@@ -30,6 +30,10 @@ class Links:
         samples, active = await self._samples.read(peer)
         return learned(samples.get((peer, direction), []), active.get((peer, direction), 0))
 
+    async def came(self, peer: str, direction: Direction, size: int, took_us: int) -> None:
+        """Enter an object that has just come."""
+        await self._samples.add(peer, direction, size, took_us)
+
     async def all(self, peer: str | None = None) -> dict[str, list[PeerLink]]:
         """Return the links over which something came or is to come, by peer."""
         samples, active = await self._samples.read(peer)

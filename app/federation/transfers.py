@@ -23,15 +23,16 @@ from app.domain.jobs import AttemptKey, DataFault, Word
 from app.domain.times import SECOND_US
 from app.engine.cloud import Cloud
 from app.federation.collecting import OutputCollector
+from app.federation.links import Links
 from app.federation.rules.data import Direction, Transfer, delivered_place, input_place, output_place, pause_s
 from app.federation.rules.foreignside import decide_staged, decide_unstaged
-from app.federation.rules.links import LEAST_SAMPLE_BYTES
-from app.federation.store import LinkSamples, PeerStore, Transfers
+from app.federation.rules.links import LEAST_SAMPLE_BYTES, LinkRate, takes_us
+from app.federation.store import PeerStore, Transfers
 from app.platform.database.lockids import data_lock
 from app.platform.database.locks import Locks
 from app.platform.outbound.objects import NoSuchObject, ObjectStore, StoreUnavailable
 from app.platform.outbound.pulling import Pull, Puller, PullFault
-from app.platform.telemetry.metrics import TRANSFER_BYTES, TRANSFER_FAULTS, TRANSFER_S, count_jobs
+from app.platform.telemetry.metrics import TRANSFER_BYTES, TRANSFER_FAULTS, TRANSFER_RATIO, TRANSFER_S, count_jobs
 from app.scheduling.appending import States
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import LogAccess
@@ -55,7 +56,7 @@ class TransferParts:
     states: States
     locks: Locks
     transfers: Transfers
-    samples: LinkSamples
+    links: Links
     peers: PeerStore
     quotes: NewestQuotes
     now_us: Callable[[], int]
@@ -202,7 +203,7 @@ class Tender:
     async def _moved(self, one: Transfer, move: MoveObject) -> None:
         """Move an object, and enter what became of it."""
         async with self._places:
-            began_s = monotonic()
+            link, began_s = await self._parts.links.of(one.peer, Direction(one.direction)), monotonic()
             try:
                 came = await move(one)
             except PullFault as error:
@@ -214,18 +215,22 @@ class Tender:
             except OSError:
                 fault = DataFault.SPOOL
             else:
-                await self._measured(one, came, monotonic() - began_s)
+                await self._measured(one, came, round((monotonic() - began_s) * SECOND_US), link)
                 return
         TRANSFER_FAULTS.labels(one.peer, one.direction, fault.value).inc()
         if fault.is_final:
             self._part(one).unlink(missing_ok=True)
         await self._parts.transfers.faulted(one.id, fault, pause_s(one.faults))
 
-    async def _measured(self, one: Transfer, came: int, took_s: float) -> None:
-        """Enter how long an object took, and what that tells of its link."""
-        TRANSFER_S.labels(one.direction).observe(took_s)
-        if came >= LEAST_SAMPLE_BYTES:
-            await self._parts.samples.add(one.peer, one.direction, came, round(took_s * SECOND_US))
+    async def _measured(self, one: Transfer, came: int, took_us: int, link: LinkRate | None) -> None:
+        """Enter how long an object took, what that tells of its link, and of what was known of that when it began."""
+        TRANSFER_S.labels(one.direction).observe(took_us / SECOND_US)
+        if came < LEAST_SAMPLE_BYTES:
+            return
+        await self._parts.links.came(one.peer, Direction(one.direction), came, took_us)
+        if link is not None:
+            others = link._replace(active=max(link.active - 1, 0))  # it was under way itself
+            TRANSFER_RATIO.labels(one.peer, one.direction).observe(took_us / takes_us(others, came))
 
     async def _pull(self, one: Transfer) -> int:
         """Bring an object into a file, compare its digest, and put it into the store."""

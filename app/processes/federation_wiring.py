@@ -74,8 +74,8 @@ async def job_keepers(
     clouds, locks, peers, transfers = Clouds(database), Locks(database), PeerStore(database), Transfers(database)
     objects, spool = object_store(settings), settings.spool_dir or settings.data_dir / "spool"
     lender = Lender(transfers, objects, settings.link_s)
-    places, samples = settings.transfers_at_once, LinkSamples(database)
-    parts = TransferParts(clouds, states, locks, transfers, samples, peers, quotes, now_us, spool, places)
+    places, links = settings.transfers_at_once, Links(LinkSamples(database))
+    parts = TransferParts(clouds, states, locks, transfers, links, peers, quotes, now_us, spool, places)
     collector = OutputCollector(transfers, peers, ask)
     allow_private, bytes_per_s = settings.peer_allow_private, settings.transfer_bytes_per_s
     async with (

@@ -212,6 +212,12 @@ def test_a_host_learns_its_link_and_refuses_what_would_come_too_late(sites: tupl
     assert links["in"]["samples"] >= 5
     assert links["in"]["bytes_per_s"] <= 2.2 * MEBIBYTE
     assert links["in"]["gigabyte_s"] > 400
+    again = home.put("data/learned-again.bin", os.urandom(4 * MEBIBYTE))
+    data_job(home, "again", [again])
+    until(lambda: runs(host, "again"), WITHIN_S)
+    stop(host, "again")
+    counted = host.client.get(f"http://127.0.0.1:{host.worker_port}/metrics").text
+    assert 'tenure_transfer_estimate_ratio_bucket{direction="in",le="1.0",peer="a"}' in counted
     token = host.post("/v1/tokens", {"name": "a.links", "role": "peer"})["token"]
     offers = host.client.__class__(
         base_url=f"{host.process.url}/v1/clouds/b/offers", headers={"X-Auth-Token": token}, timeout=30
