@@ -3,15 +3,15 @@
 Each side keeps what it has written down and nothing else. Instances run by themselves: a host's *executor* starts what
 the log says was admitted, and stops it when the log says that it is over, or at the end of its lease by the host's own
 clock, also while the host's process is dead. Inputs of some jobs come to a host once it was awarded, over the same
-links, sooner or later than it waits for them; outputs stay at the host until the origin has written down that it has
-them. Everything is drawn from one seed.
+links, sooner or later than it waits for them, which is at most the time that the origin allows; outputs stay at the
+host until the origin has written down that it has them. Everything is drawn from one seed.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 from random import Random
 from typing import Any, NamedTuple
@@ -127,6 +127,7 @@ class World:
         self.hosts = {name: Hosting(self._machine(), self.new_host()) for name in PEERS}
         self.terms: dict[str, LeaseTerms] = {}
         self.stage_us: dict[str, int] = {}
+        self.granted_us: dict[tuple[str, AttemptKey], int] = {}
         self.collected: set[str] = set()
         self.gone: set[str] = set()
         self.unready: list[AttemptKey] = []
@@ -138,7 +139,7 @@ class World:
         self.cut: dict[str, int] = dict.fromkeys(PEERS, 0)
         for number in range(JOBS):
             hold, runs = self.draw.randint(10, 120), self.draw.randint(30, 300)
-            stage_us = self.draw.choice((0, self.draw.randint(20, 200) * SECOND))
+            stage_us = self.draw.choice((0, self.draw.randint(20, 400) * SECOND))
             self.stage_us[f"j{number}"] = stage_us
             self.terms[f"j{number}"] = LeaseTerms(hold * SECOND, stage_us + runs * SECOND, SECOND)
             self.logs[f"j{number}"] = []
@@ -293,9 +294,9 @@ class World:
         match wish:
             case Wish.OFFER:
                 has_room = sum(1 for _ in host.side.open_attempts()) < ROOM
-                events = host.side.decide_offer(key, self.terms[key.job], now_us, is_admitted=has_room)
+                events = host.side.decide_offer(key, self._host_terms(name, key), now_us, is_admitted=has_room)
             case Wish.AWARD:
-                events = host.side.decide_award(key, now_us, self.stage_us[key.job])
+                events = host.side.decide_award(key, now_us, self.granted_us.get((name, key), 0))
             case Wish.CANCEL:
                 events = host.side.decide_cancel(key)
         self._write(name, events, at_us)
@@ -309,7 +310,7 @@ class World:
             host.log.append(event)
             host.side.apply(event)
             if isinstance(event, AttemptStaging):
-                takes_us = round(self.stage_us[event.key.job] * self.draw.uniform(0.1, 1.2))
+                takes_us = round(self.granted_us[name, event.key] * self.draw.uniform(0.1, 1.2))
                 self._at(at_us + takes_us, self._arrive, name, event.key)
             if isinstance(event, ForeignAdmitted):
                 self._at(at_us + self.draw.randint(0, 3 * SECOND), self._execute, name, event.key)
@@ -319,6 +320,12 @@ class World:
             host.side = self.new_host()
             for event in host.log:
                 host.side.apply(event)
+
+    def _host_terms(self, name: str, key: AttemptKey) -> LeaseTerms:
+        """Return the terms of a host: it may give inputs less time than the origin allows."""
+        stage_us, terms = self.stage_us[key.job], self.terms[key.job]
+        granted_us = self.granted_us.setdefault((name, key), round(stage_us * self.draw.choice((0.3, 1.0))))
+        return replace(terms, runs_us=terms.runs_us - stage_us + granted_us)
 
     def _note_room(self, host: Hosting, event: HostEvent) -> None:
         if isinstance(event, ForeignEnded) and event.word is Word.EXPIRED:

@@ -20,7 +20,7 @@ from app.commands.words import length, moment, percent
 from app.domain.inputs import InputError, parse_bytes, parse_duration
 from app.domain.times import SECOND_US
 from tenure_client import TenureClient, json_of
-from tenure_client.forms.peers import CloudStandingAnswer, CountedAnswer, PeerAnswer
+from tenure_client.forms.peers import CloudStandingAnswer, CountedAnswer, LinkAnswer, PeerAnswer
 
 _MOST_TOKEN = 1000
 _COLUMNS = (
@@ -55,6 +55,17 @@ _AS_ORIGIN = (
     Column("cores", 8, is_number=True),
     Column("words", 3, is_words=True),
 )
+
+_LINKS = (
+    Column("way", 9),
+    Column("rate", 8, is_number=True),
+    Column("transfers", 5, is_number=True),
+    Column("newest", 4, is_number=True),
+    Column("under way", 6, is_number=True),
+    Column("1 GB takes", 7, is_number=True),
+)
+_WAYS = {"in": "inputs of its jobs", "out": "outputs of ours"}
+_MEGABYTE = 10**6
 
 PeerName = Annotated[str, typer.Argument(metavar="PEER", help="The peer's name.")]
 TokenFile = Annotated[
@@ -203,6 +214,8 @@ def standing(client: TenureClient, peer: PeerName, *, as_json: options.Json = Fa
         return
     print_fitting(STDOUT, _AS_HOST, [_host_row(one) for one in found.clouds], f"our jobs at {peer}")
     print_fitting(STDOUT, _AS_ORIGIN, [_origin_row(one) for one in found.clouds], f"jobs of {peer} here")
+    if found.data_links:
+        print_fitting(STDOUT, _LINKS, [_link_row(one) for one in found.data_links], f"data from {peer}")
 
 
 def _changing() -> AbstractContextManager[None]:
@@ -268,6 +281,12 @@ def _origin_row(found: CloudStandingAnswer) -> list[object]:
     return [
         found.cloud, here.held, here.awarded, here.lapsed, here.holding, here.running, cores, _counts(here.words)
     ]  # fmt: skip
+
+
+def _link_row(found: LinkAnswer) -> list[object]:
+    rate = "-" if found.bytes_per_s is None else f"{found.bytes_per_s / _MEGABYTE:.1f} MB/s"
+    times = length(found.newest_age_s), found.active, length(found.gigabyte_s)
+    return [_WAYS.get(found.direction, found.direction), rate, found.samples, *times]
 
 
 def _counts(counts: Sequence[CountedAnswer]) -> str:

@@ -10,8 +10,10 @@ from app.domain.events import Event, ForeignJobEnded
 from app.domain.jobs import AttemptKey, DataFault, Word
 from app.domain.values import Clock, Resources
 from app.engine.cloud import Cloud, held_name, run_name
+from app.federation.links import Links
 from app.federation.lodging import GivenData, Lodging, MadeOutputs, Staged
 from app.federation.peering import KnownPeers, quota_of
+from app.federation.rules.data import Direction
 from app.federation.rules.foreignside import (
     PAUSED,
     QUOTA,
@@ -22,6 +24,7 @@ from app.federation.rules.foreignside import (
     promised_to,
     word_told,
 )
+from app.federation.rules.links import stage_granted_us
 from app.federation.rules.peers import Peer
 from app.scheduling.scheduler import Scheduler
 
@@ -54,23 +57,26 @@ class OfferedJob:
     hold_us: int
     stage_us: int = 0
     data_bytes: int = 0
+    input_bytes: int = 0
 
 
 class Hosting:
     """The attempts of peers at the clouds of this service."""
 
-    def __init__(self, scheduler: Scheduler, peers: KnownPeers, lodging: Lodging) -> None:
-        self._scheduler, self._peers, self._lodging = scheduler, peers, lodging
+    def __init__(self, scheduler: Scheduler, peers: KnownPeers, lodging: Lodging, links: Links) -> None:
+        self._scheduler, self._peers, self._lodging, self._links = scheduler, peers, lodging, links
 
     async def offer(self, cloud_name: str, key: AttemptKey, job: OfferedJob) -> OfferAnswer:
         """Hold room for an attempt, or refuse it. The same offer again has the same answer."""
         peer, quotes = await self._peer(key.origin), await self._scheduler.quotes(cloud_name)
         quota, has_store = quota_of(peer), self._lodging.takes_from(peer)
+        link = await self._links.of(peer.name, Direction.IN) if job.stage_us else None
+        granted_us = stage_granted_us(job.stage_us, link, job.input_bytes)
+        data = job.stage_us if granted_us is None else granted_us, job.data_bytes, has_store, granted_us is None
 
         def decide(cloud: Cloud, at_us: int) -> Sequence[Event]:
             _check_clock(cloud)
             flavor = next((one.name for one in cloud.flavors.values() if one.resources == job.demand), "")
-            data = job.stage_us, job.data_bytes, has_store
             ask = ForeignAsk(key, flavor, job.count, job.lifetime_us, job.eviction_probability, job.hold_us, *data)
             return decide_offer(cloud, ask, quota, quotes(cloud), at_us)
 

@@ -277,7 +277,8 @@ def _body(cloud: Cloud, sent: DueMessage) -> Mapping[str, object] | None:
     }
     if asked.inputs or asked.outputs:
         body |= {"data_bytes": data_bytes(asked.inputs, asked.outputs)}
-        body |= {"stage_s": seconds(asked.stage_us)} if asked.stage_us else {}
+        inputs = {"stage_s": seconds(asked.stage_us), "input_bytes": data_bytes(asked.inputs, ())}
+        body |= inputs if asked.stage_us else {}
     return body if asked.eviction_probability is None else body | {"eviction_probability": asked.eviction_probability}
 
 

@@ -52,7 +52,7 @@ async def show_peers(request: Request) -> Response:
     """Show all peers with their standing at each cloud."""
     if request.scope["state"]["caller"].cloud is not None:
         raise Forbidden("your token is for one cloud, and peers are of no cloud")
-    found = await reached(request, PeerStandings).all()
+    found = await reached(request, PeerStandings).with_links()
     return render(request, "federation.html", peers=found, truth=truth_of)
 
 

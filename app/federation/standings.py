@@ -14,6 +14,7 @@ from app.domain.events import Recorded
 from app.domain.times import from_datetime
 from app.engine.cloud import Cloud
 from app.engine.jobs.standings import AwardFate, PeerTally
+from app.federation.links import Links, PeerLink
 from app.federation.rules.foreignside import PeerQuota
 from app.federation.rules.peers import Peer
 from app.federation.rules.standings import HostedUse, broken, decide_pauses, hosted_use
@@ -40,10 +41,11 @@ class CloudStanding(NamedTuple):
 
 
 class PeerStanding(NamedTuple):
-    """A peer with its standing at each cloud that knows it, by name."""
+    """A peer with its standing at each cloud that knows it, by name, and the links to it that are known."""
 
     peer: Peer
     clouds: list[CloudStanding]
+    links: Sequence[PeerLink] = ()
 
     @property
     def quota(self) -> PeerQuota:
@@ -54,19 +56,25 @@ class PeerStanding(NamedTuple):
 class PeerStandings:
     """Reads the standings of peers from the states of all clouds."""
 
-    def __init__(self, scheduler: Scheduler, peers: PeerStore) -> None:
-        self._scheduler, self._peers = scheduler, peers
+    def __init__(self, scheduler: Scheduler, peers: PeerStore, links: Links) -> None:
+        self._scheduler, self._peers, self._links = scheduler, peers, links
 
     async def of(self, name: str) -> PeerStanding:
         """Return the standing of one peer. Raises PeerNotFound."""
         peer = await self._peers.get(name)
         if peer is None:
             raise PeerNotFound(f"there is no peer {name!r}")
-        return (await self._read([peer]))[0]
+        links = await self._links.all(name)
+        return (await self._read([peer]))[0]._replace(links=links.get(name, ()))
 
     async def all(self) -> list[PeerStanding]:
-        """Return the standing of all peers, by name."""
+        """Return the standing of all peers, by name, without their links."""
         return await self._read(await self._peers.all())
+
+    async def with_links(self) -> list[PeerStanding]:
+        """Return the standing of all peers, by name, with their links."""
+        links = await self._links.all()
+        return [one._replace(links=links.get(one.peer.name, ())) for one in await self.all()]
 
     async def _read(self, peers: list[Peer]) -> list[PeerStanding]:
         found = [PeerStanding(peer, []) for peer in peers]

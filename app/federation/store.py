@@ -10,6 +10,7 @@ from app.domain.events.kinds import Group
 from app.domain.events.registry import names_of
 from app.domain.jobs import AttemptKey, DataFault
 from app.federation.rules.data import Direction, Transfer, WantedObject
+from app.federation.rules.links import MOST_SAMPLES, LinkSample
 from app.federation.rules.peers import Peer
 from app.platform.database.database import Database
 from app.scheduling.store.log import LogAccess
@@ -65,6 +66,26 @@ _STORED = """
 UPDATE transfer SET state = 'stored', bytes = %(bytes)s, done_bytes = %(bytes)s, sha256 = %(sha256)s, fault = NULL
 WHERE id = %(id)s
 """
+_SAMPLE = """
+INSERT INTO link_sample (peer, direction, bytes, took_us)
+SELECT name, %(direction)s, %(bytes)s, %(took_us)s FROM peer WHERE name = %(peer)s
+"""
+_SAMPLES_KEPT = """
+DELETE FROM link_sample WHERE peer = %(peer)s AND direction = %(direction)s AND id < (
+    SELECT min(id) FROM (
+        SELECT id FROM link_sample WHERE peer = %(peer)s AND direction = %(direction)s ORDER BY id DESC LIMIT %(most)s
+    ) AS newest
+)
+"""
+_SAMPLES = """
+SELECT peer, direction, bytes, took_us, (extract(epoch FROM now() - at) * 1000000)::bigint AS age_us
+FROM link_sample WHERE %(peer)s::text IS NULL OR peer = %(peer)s
+"""
+_ACTIVE = """
+SELECT peer, direction, count(*) AS waiting FROM transfer
+WHERE state = 'waiting' AND direction IN ('in', 'out') AND (%(peer)s::text IS NULL OR peer = %(peer)s)
+GROUP BY peer, direction
+"""
 
 
 class JobLog:
@@ -114,7 +135,8 @@ class PeerStore:
         return bool(await self._read(sql, {"name": name, "why": why, "by": by}))
 
     async def remove(self, name: str) -> None:
-        """Remove a peer."""
+        """Remove a peer, and what is known of the links to it."""
+        await self._database.execute("DELETE FROM link_sample WHERE peer = %(name)s", {"name": name})
         await self._database.execute("DELETE FROM peer WHERE name = %(name)s", {"name": name})
 
     async def _read(self, sql: str, given: Mapping[str, Any]) -> list[Peer]:
@@ -181,6 +203,30 @@ class Transfers:
     async def forget(self, names: Sequence[int]) -> None:
         """Remove some."""
         await self._database.execute("DELETE FROM transfer WHERE id = ANY(%(ids)s)", {"ids": [*names]})
+
+
+class LinkSamples:
+    """The newest transfers of each link: how much came, and how long it took."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, peer: str, direction: str, size: int, took_us: int) -> None:
+        """Enter a transfer that has just ended, and let older ones go."""
+        given = {"peer": peer, "direction": direction, "bytes": size, "took_us": took_us, "most": MOST_SAMPLES}
+        await self._database.execute(_SAMPLE, given)
+        await self._database.execute(_SAMPLES_KEPT, given)
+
+    async def read(
+        self, peer: str | None
+    ) -> tuple[dict[tuple[str, str], list[LinkSample]], dict[tuple[str, str], int]]:
+        """Return the transfers by peer and direction, and how many wait or are under way; of all peers or of one."""
+        given = {"peer": peer}
+        samples: dict[tuple[str, str], list[LinkSample]] = {}
+        for row in await self._database.execute(_SAMPLES, given):
+            samples.setdefault((row.peer, row.direction), []).append(LinkSample(row.bytes, row.took_us, row.age_us))
+        active = {(row.peer, row.direction): row.waiting for row in await self._database.execute(_ACTIVE, given)}
+        return samples, active
 
 
 def _named(cloud_id: int, key: AttemptKey) -> dict[str, object]:

@@ -20,16 +20,19 @@ from typing import Any, Self
 from app.admission.quote import Quotes, quotes_in_force
 from app.domain.events import Event, Recorded
 from app.domain.jobs import AttemptKey, DataFault, Word
+from app.domain.times import SECOND_US
 from app.engine.cloud import Cloud
 from app.federation.collecting import OutputCollector
+from app.federation.links import Links
 from app.federation.rules.data import Direction, Transfer, delivered_place, input_place, output_place, pause_s
 from app.federation.rules.foreignside import decide_staged, decide_unstaged
+from app.federation.rules.links import LEAST_SAMPLE_BYTES, LinkRate, takes_us
 from app.federation.store import PeerStore, Transfers
 from app.platform.database.lockids import data_lock
 from app.platform.database.locks import Locks
 from app.platform.outbound.objects import NoSuchObject, ObjectStore, StoreUnavailable
 from app.platform.outbound.pulling import Pull, Puller, PullFault
-from app.platform.telemetry.metrics import TRANSFER_BYTES, TRANSFER_FAULTS, TRANSFER_S, count_jobs
+from app.platform.telemetry.metrics import TRANSFER_BYTES, TRANSFER_FAULTS, TRANSFER_RATIO, TRANSFER_S, count_jobs
 from app.scheduling.appending import States
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import LogAccess
@@ -40,6 +43,8 @@ _TURN_S = 0.5
 _READ = 1 << 20
 
 NewestQuotes = Callable[[int], Coroutine[Any, Any, Quotes | None]]
+MoveObject = Callable[[Transfer], Coroutine[Any, Any, int]]
+"""Moves an object, and returns the bytes that came over a link for it."""
 DecideNow = Callable[[Cloud, int], Sequence[Event]]
 
 
@@ -51,6 +56,7 @@ class TransferParts:
     states: States
     locks: Locks
     transfers: Transfers
+    links: Links
     peers: PeerStore
     quotes: NewestQuotes
     now_us: Callable[[], int]
@@ -189,17 +195,17 @@ class Tender:
         elif word not in {Word.HELD, Word.STAGING, Word.RUNNING}:
             await self._remove(rows, lambda one: output_place(self._name, key, one.key))
 
-    def _begin(self, rows: list[Transfer], move: Callable[[Transfer], Coroutine[Any, Any, None]]) -> None:
+    def _begin(self, rows: list[Transfer], move: MoveObject) -> None:
         for one in rows:
             if one.state == "waiting" and one.is_due and one.id not in self._moves:
                 self._moves[one.id] = asyncio.create_task(self._moved(one, move))
 
-    async def _moved(self, one: Transfer, move: Callable[[Transfer], Coroutine[Any, Any, None]]) -> None:
+    async def _moved(self, one: Transfer, move: MoveObject) -> None:
         """Move an object, and enter what became of it."""
         async with self._places:
-            began_s = monotonic()
+            link, began_s = await self._parts.links.of(one.peer, Direction(one.direction)), monotonic()
             try:
-                await move(one)
+                came = await move(one)
             except PullFault as error:
                 fault = error.fault
             except NoSuchObject:
@@ -209,14 +215,24 @@ class Tender:
             except OSError:
                 fault = DataFault.SPOOL
             else:
-                TRANSFER_S.labels(one.direction).observe(monotonic() - began_s)
+                await self._measured(one, came, round((monotonic() - began_s) * SECOND_US), link)
                 return
         TRANSFER_FAULTS.labels(one.peer, one.direction, fault.value).inc()
         if fault.is_final:
             self._part(one).unlink(missing_ok=True)
         await self._parts.transfers.faulted(one.id, fault, pause_s(one.faults))
 
-    async def _pull(self, one: Transfer) -> None:
+    async def _measured(self, one: Transfer, came: int, took_us: int, link: LinkRate | None) -> None:
+        """Enter how long an object took, what that tells of its link, and of what was known of that when it began."""
+        TRANSFER_S.labels(one.direction).observe(took_us / SECOND_US)
+        if came < LEAST_SAMPLE_BYTES:
+            return
+        await self._parts.links.came(one.peer, Direction(one.direction), came, took_us)
+        if link is not None:
+            others = link._replace(active=max(link.active - 1, 0))  # it was under way itself
+            TRANSFER_RATIO.labels(one.peer, one.direction).observe(took_us / takes_us(others, came))
+
+    async def _pull(self, one: Transfer) -> int:
         """Bring an object into a file, compare its digest, and put it into the store."""
         part = self._part(one)
         part.parent.mkdir(parents=True, exist_ok=True)
@@ -235,8 +251,9 @@ class Tender:
         await self._objects.put_file(self._place(one), part)
         await self._parts.transfers.stored(one.id, one.bytes, digest)
         part.unlink()
+        return one.bytes - had
 
-    async def _digest(self, one: Transfer) -> None:
+    async def _digest(self, one: Transfer) -> int:
         """Read an output of a job here for its size and its digest."""
         size, digest = 0, hashlib.sha256()
         async for piece in self._objects.read(output_place(self._name, one.of, one.key)):
@@ -245,6 +262,7 @@ class Tender:
                 raise PullFault(DataFault.SIZE)
             await asyncio.to_thread(digest.update, piece)
         await self._parts.transfers.stored(one.id, size, digest.hexdigest())
+        return 0
 
     async def _remove(self, rows: list[Transfer], place: Callable[[Transfer], str]) -> None:
         """Remove objects, what has come of them, and their entries; what cannot be removed now is later."""

@@ -142,7 +142,9 @@ class Settings(BaseSettings):
         0, ge=0, description="The most bytes a second that a worker pulls from peers; 0 means no bound."
     )
     link_bytes_per_s: int = Field(
-        1_000_000, ge=1, description="The slowest rate of links to peers: inputs that come more slowly come too late."
+        1_000_000,
+        ge=1,
+        description="The slowest rate of links to peers: inputs of our jobs that come more slowly come too late.",
     )
     link_s: int | None = Field(
         None, ge=1, description="The longest time for which a link to an input is good; by default the whole lease."

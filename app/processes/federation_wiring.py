@@ -11,10 +11,11 @@ from app.federation.collecting import OutputCollector
 from app.federation.hosting import Hosting
 from app.federation.jobs import JobKeeper
 from app.federation.lending import Lender
+from app.federation.links import Links
 from app.federation.lodging import Lodging
 from app.federation.peering import KnownPeers, PeerKeeper
 from app.federation.standings import PeerStandings
-from app.federation.store import JobLog, PeerStore, Transfers
+from app.federation.store import JobLog, LinkSamples, PeerStore, Transfers
 from app.federation.submitting import AwayTerms, JobBoard, JobData
 from app.federation.transfers import DataKeeper, NewestQuotes, TransferParts
 from app.platform.database.database import Database
@@ -51,11 +52,13 @@ def federation_services(
     terms = AwayTerms(hold_us, margin_us, answer_us, settings.link_bytes_per_s)
     peers, past, transfers = PeerStore(database), JobLog(EventLog(database)), Transfers(database)
     objects, known = object_store(settings), KnownPeers(peers)
+    links = Links(LinkSamples(database))
     keeper = PeerKeeper(peers, known, ask, allow_private=settings.peer_allow_private)
     data = JobData(transfers, Lender(transfers, objects, settings.link_s))
-    board, standings = JobBoard(scheduler, peers, past, terms, data), PeerStandings(scheduler, peers)
+    board, standings = JobBoard(scheduler, peers, past, terms, data), PeerStandings(scheduler, peers, links)
     elsewhere = Elsewhere(board.check_away, board.ask_for)
-    return board, elsewhere, Hosting(scheduler, known, Lodging(transfers, objects)), keeper, standings
+    hosting = Hosting(scheduler, known, Lodging(transfers, objects), links)
+    return board, elsewhere, hosting, keeper, standings
 
 
 @asynccontextmanager
@@ -71,7 +74,8 @@ async def job_keepers(
     clouds, locks, peers, transfers = Clouds(database), Locks(database), PeerStore(database), Transfers(database)
     objects, spool = object_store(settings), settings.spool_dir or settings.data_dir / "spool"
     lender = Lender(transfers, objects, settings.link_s)
-    parts = TransferParts(clouds, states, locks, transfers, peers, quotes, now_us, spool, settings.transfers_at_once)
+    places, links = settings.transfers_at_once, Links(LinkSamples(database))
+    parts = TransferParts(clouds, states, locks, transfers, links, peers, quotes, now_us, spool, places)
     collector = OutputCollector(transfers, peers, ask)
     allow_private, bytes_per_s = settings.peer_allow_private, settings.transfer_bytes_per_s
     async with (

@@ -44,6 +44,9 @@ class Site(Cloud):
     def read(self, key: str) -> bytes:
         return self.store.client().get_object(Bucket=BUCKET, Key=key)["Body"].read()
 
+    def get_peer(self, name: str) -> dict[str, Any]:
+        return self.client.get(f"/v1/peers/{name}/standing").json()
+
     def knows_store_of(self, other: Site) -> None:
         answer = self.client.patch(f"/v1/peers/{other.name}", json={"objects_url": other.way.url})
         assert answer.status_code == 200, answer.text
@@ -194,6 +197,37 @@ def test_a_link_that_has_ended_is_asked_for_again(sites: tuple[Site, Site]) -> N
     until(lambda: runs(host, "late"), WITHIN_S)
     assert home.way.came - before < size + MEBIBYTE
     stop(host, "late")
+
+
+def test_a_host_learns_its_link_and_refuses_what_would_come_too_late(sites: tuple[Site, Site]) -> None:
+    """Five transfers at no more than 2 MiB/s; 10^9 bytes cannot come in a minute then, and the room is not held."""
+    home, host = sites
+    inputs = [home.put(f"data/learned-{number}.bin", os.urandom(4 * MEBIBYTE)) for number in range(5)]
+    home.way.bytes_per_s = 2 * MEBIBYTE
+    data_job(home, "learned", inputs)
+    until(lambda: runs(host, "learned"), WITHIN_S)
+    home.way.bytes_per_s = 0
+    stop(host, "learned")
+    links = {one["direction"]: one for one in host.get_peer("a")["data_links"]}
+    assert links["in"]["samples"] >= 5
+    assert links["in"]["bytes_per_s"] <= 2.2 * MEBIBYTE
+    assert links["in"]["gigabyte_s"] > 400
+    again = home.put("data/learned-again.bin", os.urandom(4 * MEBIBYTE))
+    data_job(home, "again", [again])
+    until(lambda: runs(host, "again"), WITHIN_S)
+    stop(host, "again")
+    counted = host.client.get(f"http://127.0.0.1:{host.worker_port}/metrics").text
+    assert 'tenure_transfer_estimate_ratio_bucket{direction="in",le="1.0",peer="a"}' in counted
+    token = host.post("/v1/tokens", {"name": "a.links", "role": "peer"})["token"]
+    offers = host.client.__class__(
+        base_url=f"{host.process.url}/v1/clouds/b/offers", headers={"X-Auth-Token": token}, timeout=30
+    )
+    asked = {"cores": 1, "lifetime_s": 60, "hold_s": 5, "stage_s": 60, "data_bytes": 10**9}
+    answer = offers.put("/slow/1", json=asked | {"input_bytes": 10**9}).json()
+    assert (answer["word"], answer["reason"]) == ("refused", "link_slow")
+    assert offers.put("/small/1", json=asked | {"input_bytes": 10**6}).json()["word"] == "held"
+    (held,) = [one for one in host.events() if one["kind"] == "room_held" and one["job"] == "small"]
+    assert held["stage_s"] == 60
 
 
 def test_what_is_not_there_is_refused_at_once(sites: tuple[Site, Site]) -> None:

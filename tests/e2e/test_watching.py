@@ -157,6 +157,7 @@ UNSEEN = {
     "Jobs that ended, by where and how",  # there are no jobs
     "Data from peers",
     "Data that did not come",
+    "Transfers that came in the time expected",
 }
 
 

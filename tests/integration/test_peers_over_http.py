@@ -28,8 +28,10 @@ from app.domain.events.formats import LOG_FORMAT
 from app.domain.jobs import AwayEnd, Federate
 from app.domain.times import SECOND_US
 from app.federation.peering import KNOWN_S
-from app.federation.store import PeerStore
+from app.federation.rules.links import MOST_SAMPLES, LinkSample
+from app.federation.store import LinkSamples, PeerStore
 from app.platform.database.database import Database
+from app.platform.pages.guard import COOKIE
 from app.processes.wiring import open_worker
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
@@ -109,6 +111,31 @@ def test_standing_is_told_in_both_directions(service: Service, run: Run, origin:
     assert 'tenure_peer_quota_used_ratio{cloud="standing",peer="far",what="cores"} 0.5' in text
     assert 'tenure_peer_paused{by="operator",peer="far"} 0.0' in text
     assert service.client.get("/v1/peers/nobody/standing").status_code == 404
+
+
+@pytest.mark.usefixtures("origin")
+def test_what_came_tells_the_rate_of_a_link(service: Service, run: Run) -> None:
+    assert service.client.get("/v1/peers/far/standing").json()["data_links"] == []
+
+    async def come() -> dict[tuple[str, str], list[LinkSample]]:
+        database = Database(service.settings.database_url)
+        samples = LinkSamples(database)
+        for number in range(MOST_SAMPLES + 5):
+            await samples.add("far", "in", 8 * 10**6, SECOND_US if number else 1)
+        await samples.add("nobody", "in", 8 * 10**6, 1)
+        kept, _ = await samples.read(None)
+        await database.close()
+        return kept
+
+    assert {link: len(found) for link, found in asyncio.run(come()).items()} == {("far", "in"): MOST_SAMPLES}
+    ways = {one["direction"]: one for one in service.client.get("/v1/peers/far/standing").json()["data_links"]}
+    assert (ways["in"]["bytes_per_s"], ways["in"]["samples"], ways["in"]["active"]) == (8 * 10**6, MOST_SAMPLES, 0)
+    assert ways["in"]["gigabyte_s"] == 126
+    assert (ways["out"]["bytes_per_s"], ways["out"]["samples"], ways["out"]["gigabyte_s"]) == (None, 0, None)
+    code, told = run("standing", "far")
+    assert (code, "8.0 MB/s" in told) == (0, True), told
+    page = httpx2.get(f"{service.url}/ui/federation", headers={"Cookie": f"{COOKIE}={TOKEN}"}).text
+    assert ("8.0 MB/s" in page, "not known yet" in page) == (True, True)
 
 
 def test_words_said_again_and_again_change_nothing(service: Service, origin: httpx2.Client) -> None:

@@ -26,7 +26,7 @@ _numbers = count(1)
 ROOT = Path(__file__).parents[2]
 GO_BACK = {
     *("0002", "0005", "0007", "0008", "0009", "0010", "0011", "0012", "0013", "0014", "0015", "0018"),
-    *("0019", "0020", "0021", "0022", "0025", "0026", "0027", "0028"),
+    *("0019", "0020", "0021", "0022", "0025", "0026", "0027", "0028", "0029"),
 }
 """Of the others docs/operations.md says why not."""
 PUT_BACK = ("--clean", "--if-exists", "--exit-on-error", "--single-transaction", "--no-owner")

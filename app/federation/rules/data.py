@@ -17,13 +17,14 @@ MOST_OBJECT_BYTES = 5 * 2**30
 LONGEST_KEY = 255
 LONGEST_STAGE_US = 24 * HOUR_US
 """The longest time that inputs have to come to a host."""
+LEAST_STAGE_US = 60 * SECOND_US
+"""The time that inputs have at least, however few they are."""
 LONGEST_LINK_S = 7 * 24 * 3600
 """The longest time for which a link can be signed."""
 KEY_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._=-]*(?:/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*"
 SHA256_PATTERN = "[0-9a-f]{64}"
 _KEY = re.compile(KEY_PATTERN, re.ASCII)
 _SHA256 = re.compile(SHA256_PATTERN, re.ASCII)
-_LEAST_STAGE_US = 60 * SECOND_US
 _LONGEST_PAUSE_S = 30.0
 _PLACE = re.compile(r"(https?://[A-Za-z0-9.:\[\]-]+)(?:/[^#\s]*)?$", re.ASCII)
 _ROOT = "tenure"
@@ -88,11 +89,11 @@ def is_sha256(text: object) -> bool:
 
 
 def stage_us(inputs: Sequence[DataObject], bytes_per_s: int) -> int:
-    """Return the time that inputs have to come, at the slowest rate that is reckoned with; 0 without inputs."""
+    """Return the longest time that an origin lets inputs take, at the slowest rate that it takes; 0 without inputs."""
     if not inputs:
         return 0
     whole = sum(one.bytes for one in inputs)
-    return min(_LEAST_STAGE_US + -(-whole * SECOND_US // bytes_per_s), LONGEST_STAGE_US)
+    return min(LEAST_STAGE_US + -(-whole * SECOND_US // bytes_per_s), LONGEST_STAGE_US)
 
 
 def data_bytes(inputs: Iterable[DataObject], outputs: Iterable[OutputObject]) -> int:

@@ -33,6 +33,7 @@ from app.engine.cloud import Cloud, held_name, run_name
 from app.engine.jobs import hostside
 from app.engine.jobs.attempts import LeaseTerms
 from app.engine.jobs.hostside import HostEvent
+from app.federation.rules.links import LINK_SLOW
 from app.federation.rules.standings import hold_granted_us, hosted_use
 
 QUOTA = "quota_exceeded"
@@ -61,7 +62,7 @@ class ForeignAsk:
     """An offer: a group of instances of a flavor of this cloud, for at most a lifetime.
 
     Its inputs have `stage_us` to come; 0: there are none. `data_bytes`: those of inputs and outputs together.
-    `has_store`: there are stores at both ends.
+    `has_store`: there are stores at both ends. `is_slow`: the inputs would not come in the time that the origin gives.
     """
 
     key: AttemptKey
@@ -73,6 +74,7 @@ class ForeignAsk:
     stage_us: int = 0
     data_bytes: int = 0
     has_store: bool = True
+    is_slow: bool = False
 
     @property
     def held_id(self) -> str:
@@ -180,8 +182,8 @@ def decide_due(cloud: Cloud, at_us: int) -> Sequence[Event]:
 
 
 def _is_same(held: RoomHeld, ask: ForeignAsk) -> bool:
-    told = held.flavor, held.count, held.lifetime_us, held.eviction_probability, held.stage_us, held.data_bytes
-    asked = ask.flavor, ask.count, ask.lifetime_us, ask.eviction_probability, ask.stage_us, ask.data_bytes
+    told = held.flavor, held.count, held.lifetime_us, held.eviction_probability, held.stage_us > 0, held.data_bytes
+    asked = ask.flavor, ask.count, ask.lifetime_us, ask.eviction_probability, ask.stage_us > 0, ask.data_bytes
     return told == asked
 
 
@@ -195,6 +197,8 @@ def _room(
         return "no_flavor", ()
     if ask.data_bytes + ask.stage_us and not ask.has_store:
         return NO_STORE, ()
+    if ask.is_slow:
+        return LINK_SLOW, ()
     if _exceeds(cloud, ask, quota):
         return QUOTA, ()
     try:

@@ -46,10 +46,14 @@ class OfferBody(Body):
         0, description="The most bytes of its inputs and outputs together."
     )
 
+    input_bytes: Annotated[int, Field(ge=0, le=MOST_OBJECTS * MOST_OBJECT_BYTES), WHOLE] = Field(
+        0, description="Those of its inputs alone."
+    )
+
     def job(self) -> OfferedJob:
         """Return the job that is offered."""
         demand = Resources(self.cores, self.memory_mib, self.disk_gib)
-        data = self.stage_us or 0, self.data_bytes
+        data = self.stage_us or 0, self.data_bytes, self.input_bytes
         return OfferedJob(demand, self.count, self.lifetime_us, self.probability, self.hold_us, *data)
 
 

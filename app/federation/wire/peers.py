@@ -10,8 +10,10 @@ from pydantic import Field
 from app.domain.jobs import Word
 from app.domain.times import seconds
 from app.domain.values import OWNER_PATTERN
+from app.federation.links import PeerLink
 from app.federation.peering import PeerPlace, PeerTrial
 from app.federation.rules.foreignside import PeerQuota
+from app.federation.rules.links import takes_us
 from app.federation.rules.peers import Peer
 from app.federation.rules.standings import preempted
 from app.federation.standings import CloudStanding, PeerStanding
@@ -22,6 +24,7 @@ from tenure_client.forms.peers import (
     CloudStandingAnswer,
     CountedAnswer,
     HostedAnswer,
+    LinkAnswer,
     PeerAnswer,
     PeerQuotaAnswer,
     PeerStandingAnswer,
@@ -30,6 +33,7 @@ from tenure_client.forms.peers import (
 
 _LONGEST_NAME = 63
 _LONGEST_URL = 2000
+GIGABYTE = 10**9
 PeerName = Annotated[str, Field(pattern=f"^{OWNER_PATTERN}$", max_length=_LONGEST_NAME)]
 Url = Annotated[str, Field(min_length=1, max_length=_LONGEST_URL)]
 Secret = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[!-~]+$")]
@@ -120,6 +124,7 @@ def standing_answer(found: PeerStanding) -> PeerStandingAnswer:
         peer=found.peer.name,
         paused_because=found.peer.paused_because,
         clouds=[_cloud_answer(one, found.quota) for one in found.clouds],
+        data_links=[_link_answer(one) for one in found.links],
         links=[Link(rel="peer", href=f"/v1/peers/{found.peer.name}")],
     )
 
@@ -148,6 +153,18 @@ def _cloud_answer(found: CloudStanding, quota: PeerQuota) -> CloudStandingAnswer
         cores_limit=use.limit(quota.cores_share),
     )
     return CloudStandingAnswer(cloud=found.cloud, as_host=host, as_origin=origin)
+
+
+def _link_answer(found: PeerLink) -> LinkAnswer:
+    rate = found.rate
+    return LinkAnswer(
+        direction=found.direction.value,
+        bytes_per_s=None if rate is None else rate.bytes_per_s,
+        samples=0 if rate is None else rate.samples,
+        newest_age_s=None if rate is None else seconds(rate.newest_us),
+        active=0 if rate is None else rate.active,
+        gigabyte_s=None if rate is None else seconds(takes_us(rate, GIGABYTE)),
+    )
 
 
 def _counted(counts: Iterable[tuple[str, int]]) -> list[CountedAnswer]:

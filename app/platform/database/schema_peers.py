@@ -48,3 +48,14 @@ transfer = Table(
     Column("not_before", DateTime(timezone=True), nullable=False, server_default=_NOW),
     Index("transfer_object", "cloud_id", "direction", "peer", "job", "attempt", "key", unique=True),
 )
+
+# An object that came from a peer, and how long it took; the newest of each way of a peer.
+link_sample = Table(
+    "link_sample",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    *(Column(name, Text, nullable=False) for name in ("peer", "direction")),
+    *(Column(name, BigInteger, nullable=False) for name in ("bytes", "took_us")),
+    Column("at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Index("link_sample_newest", "peer", "direction", "id"),
+)

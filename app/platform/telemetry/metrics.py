@@ -39,6 +39,7 @@ PROCESS = CollectorRegistry()
 
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
 _TRANSFER_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)
+_RATIO = (0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
 _APPEND_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _RECOMPUTATION_S = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 _BATCH = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -114,6 +115,12 @@ TRANSFER_S = _histogram(
     "Time of one try that brought an object: `in`, `out`, or `seal`, the reading of an output for its digest.",
     ["direction"],
     buckets=_TRANSFER_S,
+)
+TRANSFER_RATIO = _histogram(
+    "tenure_transfer_estimate_ratio",
+    "Time of an object that came from a peer, over what its link let expect when it began; above 1: too late.",
+    ["peer", "direction"],
+    buckets=_RATIO,
 )
 TRANSFER_FAULTS = _counter(
     "tenure_transfer_faults_total",

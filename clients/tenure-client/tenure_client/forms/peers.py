@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from tenure_client.forms.answer import Answer, Link, Moment, Seconds
 from tenure_client.forms.words import MadeOutputsWord, OfferWord, PausedByWord
@@ -145,6 +145,20 @@ class CloudStandingAnswer(Answer, kw_only=True):
     as_origin: HostedAnswer
 
 
+class LinkAnswer(Answer, kw_only=True):
+    """The rate at which data comes from a peer, learned from what came; null as long as too little did."""
+
+    direction: Annotated[
+        str,
+        Meta(description="`in`: inputs of its jobs here; `out`: outputs of our jobs there. Both are pulled from here."),
+    ]
+    bytes_per_s: Annotated[int | None, Meta(description="The rate that nine of ten transfers reach.")]
+    samples: Annotated[int, Meta(description="The transfers that this rests on.")]
+    newest_age_s: Seconds | None
+    active: Annotated[int, Meta(description="The transfers that wait or are under way; the next one shares with them.")]
+    gigabyte_s: Annotated[Seconds | None, Meta(description="The time that 10^9 bytes would take now.")]
+
+
 class PeerStandingAnswer(Answer, kw_only=True):
     """A peer's promises against what happened, as the logs of the clouds here tell it."""
 
@@ -152,3 +166,6 @@ class PeerStandingAnswer(Answer, kw_only=True):
     paused_because: str | None
     clouds: Annotated[list[CloudStandingAnswer], Meta(description="By name.")]
     links: list[Link]
+    data_links: Annotated[list[LinkAnswer], Meta(description="Links over which data came or is to come.")] = field(
+        default_factory=list
+    )

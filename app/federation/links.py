@@ -1,0 +1,44 @@
+"""The knowledge of links to peers, from the database."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from app.federation.rules.data import Direction
+from app.federation.rules.links import LinkRate, learned
+from app.federation.store import LinkSamples
+
+WAYS = (Direction.IN, Direction.OUT)
+"""Inputs of the peer's jobs here, and outputs of our jobs there. Both are pulled by this service."""
+
+
+class PeerLink(NamedTuple):
+    """A link to a peer; `rate` None: too little came over it to tell."""
+
+    direction: Direction
+    rate: LinkRate | None
+
+
+class Links:
+    """Reads what was learned of links."""
+
+    def __init__(self, samples: LinkSamples) -> None:
+        self._samples = samples
+
+    async def of(self, peer: str, direction: Direction) -> LinkRate | None:
+        """Return what is known of one link; None: too little."""
+        samples, active = await self._samples.read(peer)
+        return learned(samples.get((peer, direction), []), active.get((peer, direction), 0))
+
+    async def came(self, peer: str, direction: Direction, size: int, took_us: int) -> None:
+        """Enter an object that has just come."""
+        await self._samples.add(peer, direction, size, took_us)
+
+    async def all(self, peer: str | None = None) -> dict[str, list[PeerLink]]:
+        """Return the links over which something came or is to come, by peer."""
+        samples, active = await self._samples.read(peer)
+        found: dict[str, list[PeerLink]] = {}
+        for name in sorted({one for one, _ in (*samples, *active)}):
+            rates = [learned(samples.get((name, way), []), active.get((name, way), 0)) for way in WAYS]
+            found[name] = [PeerLink(way, rate) for way, rate in zip(WAYS, rates, strict=True)]
+        return found
