@@ -139,26 +139,27 @@ class NovaCloud(OpenStackSession):
         """Do an action without arguments to a server: `shelve`, `forceDelete` and so on. False if it is not there."""
         return self._end(server, lambda path: self._do("post", f"{path}/action", json={action: None}))
 
-    def reset(self, server: str) -> None:
-        """Have Nova forget the task that it takes for going on."""
-        self._end(server, lambda path: self._do("post", f"{path}/action", json={"os-resetState": {"state": "active"}}))
+    def reset(self, server: str) -> bool:
+        """Have Nova forget the task that it takes for going on; False if the server is not there."""
+        asked = {"os-resetState": {"state": "active"}}
+        return self._end(server, lambda path: self._do("post", f"{path}/action", json=asked))
 
-    def mark(self, server: str, marks: Mapping[str, str]) -> None:
-        """Set metadata of a server; others stay."""
-        self._end(server, lambda path: self._do("post", f"{path}/metadata", json={"metadata": dict(marks)}))
+    def mark(self, server: str, marks: Mapping[str, str]) -> bool:
+        """Set metadata of a server; others stay. False if the server is not there."""
+        return self._end(server, lambda path: self._do("post", f"{path}/metadata", json={"metadata": dict(marks)}))
 
-    def unmark(self, server: str, names: Mapping[str, str]) -> None:
-        """Remove metadata of a server."""
-        for place in [f"metadata/{quote(name)}" for name in names]:
-            self._end(server, partial(self._remove, place))
+    def unmark(self, server: str, names: Mapping[str, str]) -> bool:
+        """Remove metadata of a server; False if there is none of them."""
+        removed = [self._end(server, partial(self._remove, f"metadata/{quote(name)}")) for name in names]
+        return any(removed)
 
-    def tag(self, server: str, tag: str) -> None:
-        """Give a server a tag."""
-        self._end(server, lambda path: self._do("put", f"{path}/tags/{quote(tag)}"))
+    def tag(self, server: str, tag: str) -> bool:
+        """Give a server a tag; False if the server is not there."""
+        return self._end(server, lambda path: self._do("put", f"{path}/tags/{quote(tag)}"))
 
-    def untag(self, server: str, tag: str) -> None:
-        """Take a tag from a server."""
-        self._end(server, partial(self._remove, f"tags/{quote(tag)}"))
+    def untag(self, server: str, tag: str) -> bool:
+        """Take a tag from a server; False if it is not there."""
+        return self._end(server, partial(self._remove, f"tags/{quote(tag)}"))
 
     def _remove(self, place: str, path: str) -> None:
         self._do("delete", f"{path}/{place}")

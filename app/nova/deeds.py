@@ -37,7 +37,8 @@ class Deeds:
             if not self._ends(step, server_id):
                 return False
         elif step.life is None:
-            self._in_nova(step, server_id)
+            if not self._in_nova(step, server_id):
+                return False
         else:
             self._in_tenure(step, step.life, server)
         level = logging.DEBUG if step.kind in TELLING else logging.INFO
@@ -67,13 +68,19 @@ class Deeds:
             ends = {StepKind.STOP: self._books.stop, StepKind.ABORT: self._books.abort}
             ends.get(step.kind, self._books.confirm)(life)
 
-    def _in_nova(self, step: ServerStep, server: str) -> None:
+    def _in_nova(self, step: ServerStep, server: str) -> bool:
+        """Take a step that ends nothing. Return False if the server has just ended, so that there is nothing to do."""
         nova = self._nova
-        deeds: dict[StepKind, Callable[[], None]] = {
+        deeds: dict[StepKind, Callable[[], bool]] = {
             StepKind.RESET: lambda: nova.reset(server),
             StepKind.MARK: lambda: nova.mark(server, step.marks),
             StepKind.UNMARK: lambda: nova.unmark(server, step.marks),
             StepKind.TAG: lambda: nova.tag(server, EVICTING),
             StepKind.UNTAG: lambda: nova.untag(server, EVICTING),
         }
-        deeds[step.kind]()
+        try:
+            return deeds[step.kind]()
+        except OpenStackRefused as error:
+            if error.status != _CONFLICT or not is_ending(nova.server(server)):
+                raise
+            return False

@@ -408,6 +408,7 @@ def test_on_demand_is_never_refused_by_tenure(generous: tuple[Asked, str]) -> No
     [
         ({}, "--hint tenure:lifetime=SECONDS"),
         ({"tenure:lifetime": "soon"}, "must be a number of seconds"),
+        ({"Tenure:lifetime": "2h"}, "there is no hint 'Tenure:lifetime'"),
         ({"tenure:lifetime": "0"}, "must be a number of seconds"),
         ({"tenure:lifetime": "600", "tenure:probability": "2"}, "between 0 and 1"),
         ({"tenure:lifetime": "600", "tenure:probability": "often"}, "between 0 and 1"),

@@ -49,6 +49,10 @@ def test_a_mistyped_hint_is_not_the_default() -> None:
         wanted.wish_of(default, {"tenure:lifetim": ["3d"]})
     with pytest.raises(WishRefused, match=r"it is 'abc'$"):
         wanted.wish_of(default, {"tenure:lifetime": ["abc"]})
+    with pytest.raises(WishRefused, match="no hint 'Tenure:lifetime'"):
+        wanted.wish_of(default, {"Tenure:lifetime": ["3d"]})
+    with pytest.raises(WishRefused, match="tenure:lifetime is given 2 times"):
+        wanted.wish_of(default, {"tenure:lifetime": ["2h", "3h"]})
     assert not wanted.wish_of(flavor({}, name="gold"), {"tenure:lifetim": "3d"}).is_spot
 
 

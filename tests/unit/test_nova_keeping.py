@@ -11,11 +11,12 @@ import pytest
 
 from app.domain.values import Resources
 from app.nova.cloud import OpenStackRefused
+from app.nova.deeds import Deeds
 from app.nova.figures import NovaFigures
 from app.nova.keeping import NovaKeeper, Rhythm
 from app.nova.rules.lives import Life
 from app.nova.rules.reconciling import NovaChoices
-from app.nova.rules.seen import KnownLife, Server
+from app.nova.rules.seen import KnownLife, Server, ServerStep, StepKind
 
 ID = "3f0a6c54-f8f9-4b0e-9f6f-3a0d4a0f2c11"
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,12 +53,18 @@ class World:
     def building(self) -> frozenset[str]:
         return frozenset(self.builds)
 
-    def mark(self, _server: str, marks: Any) -> None:
+    def mark(self, _server: str, marks: Any) -> bool:
+        if self.refuses:
+            raise OpenStackRefused(self.refuses, "Cannot 'update metadata' while it is in vm_state deleted")
         if self.is_full:
             raise OpenStackRefused(403, "metadata property count exceeds 128")
         self.told.append(dict(marks))
+        return True
 
-    def tag(self, _server: str, _tag: str) -> None:
+    def reset(self, _server: str) -> bool:
+        return self.now is not None
+
+    def tag(self, _server: str, _tag: str) -> bool:
         raise OpenStackRefused(400, "tags limit 50")
 
     def delete(self, server: str) -> bool:
@@ -183,3 +190,20 @@ def test_a_deletion_that_is_refused_for_another_reason_is_tried_again() -> None:
     keeper._poll()
     keeper._tried(ID)
     assert keeper._failures == {ID: 1}
+
+
+@pytest.mark.parametrize("kind", [StepKind.MARK, StepKind.RESET])
+@pytest.mark.parametrize("now", [None, replace(SPOT, status="DELETED"), SPOT])
+def test_what_is_told_of_a_server_that_has_gone_is_needless(kind: StepKind, now: Server | None) -> None:
+    """Nova answers 409 to metadata of a server that is being deleted, and 404 to a reset of one that is gone."""
+    is_gone = now is None or now.status == "DELETED"
+    world: Any = World([], now if kind is StepKind.MARK or not is_gone else None, is_full=False)
+    world.refuses = 409 if is_gone and kind is StepKind.MARK else 0
+    deeds = Deeds(world, world, lambda: None)
+    assert deeds.do(ServerStep(kind, "it must be", marks={"tenure:epoch": "1"}), SPOT.id, SPOT) is not is_gone
+
+
+def test_metadata_that_a_running_server_refuses_is_an_error() -> None:
+    world: Any = World([], SPOT, refuses=409)
+    with pytest.raises(OpenStackRefused):
+        Deeds(world, world, lambda: None).do(ServerStep(StepKind.MARK, "it must be"), SPOT.id, SPOT)

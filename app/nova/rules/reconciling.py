@@ -124,7 +124,7 @@ def _gone(server: Server | None, known: KnownLife | None, choices: NovaChoices, 
     if seen_s < enough_s and not (server is not None and server.status in _GONE):
         return ServerVerdict(again_s=enough_s - seen_s)
     if server is not None and _never_ran(server, known):
-        return ServerVerdict((ServerStep(StepKind.ABORT, "Nova accepted it and never ran it", known.life),))
+        return ServerVerdict((ServerStep(StepKind.ABORT, "Nova never ran it", known.life),))
     if server is None and _was_never_built(known, choices, moments):
         return ServerVerdict((ServerStep(StepKind.ABORT, "it was deleted before Nova built it", known.life),))
     why = "Nova has no such server" if server is None else f"it is {server.status} in Nova"

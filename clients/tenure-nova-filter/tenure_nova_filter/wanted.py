@@ -90,7 +90,7 @@ def pinned_by(image: Any) -> str | None:  # noqa: ANN401 - Nova's own type
 
 def _check_names(hints: Mapping[str, Any]) -> None:
     """Raise WishRefused for a hint to Tenure that there is not: a mistyped one would silently be the default."""
-    strange = [name for name in hints if name.startswith(_OURS) and name not in (LIFETIME, PROBABILITY)]
+    strange = [name for name in hints if name.lower().startswith(_OURS) and name not in (LIFETIME, PROBABILITY)]
     if strange:
         raise WishRefused(f"there is no hint {strange[0][:40]!r}, only {LIFETIME} and {PROBABILITY}")
 
@@ -134,27 +134,29 @@ def length_text(seconds: float) -> str:
 def _lifetime(value: object) -> float:
     if value is None:
         raise WishRefused(f"a spot server says for how long it will run: --hint {LIFETIME}=SECONDS (or 2h, 3d)")
-    read = _LENGTH.fullmatch(str(_alone(value)).strip())
+    told = _alone(LIFETIME, value)
+    read = _LENGTH.fullmatch(told.strip())
     seconds = float(read[1]) * _UNITS_S[read[2]] if read else 0.0
     if seconds <= 0:
-        raise WishRefused(
-            f"{LIFETIME} must be a number of seconds, or as 90m, 2h, 3d; it is {str(_alone(value))[:40]!r}"
-        )
+        raise WishRefused(f"{LIFETIME} must be a number of seconds, or as 90m, 2h, 3d; it is {told[:40]!r}")
     return seconds
 
 
 def _probability(value: object) -> float | None:
     if value is None:
         return None
+    told = _alone(PROBABILITY, value)
     try:
-        read = float(str(_alone(value)))
+        read = float(told)
     except ValueError:
         read = math.nan
     if not 0 < read < 1:
-        raise WishRefused(f"{PROBABILITY} must be a number between 0 and 1; it is {str(_alone(value))[:40]!r}")
+        raise WishRefused(f"{PROBABILITY} must be a number between 0 and 1; it is {told[:40]!r}")
     return read
 
 
-def _alone(value: object) -> object:
-    """Return the one value of a hint, which Nova keeps as a list."""
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
+def _alone(name: str, value: object) -> str:
+    """Return the one value of a hint, which Nova keeps as a list. Raise WishRefused if it is given more than once."""
+    if isinstance(value, list) and len(value) != 1:
+        raise WishRefused(f"{name} is given {len(value)} times")
+    return str(value[0] if isinstance(value, list) else value)
