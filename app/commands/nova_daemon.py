@@ -57,7 +57,7 @@ Fate = Annotated[
     UnpromisedFate, _option("unpromised", "WORD", "What becomes of a spot server without a promise: delete or keep.")
 ]
 FateAfter = Annotated[float, _option("unpromised-after-s", "S", "For how long it may run.", 1)]
-ForceAfter = Annotated[float, _option("force-after-s", "S", "A deletion that takes so long is forced.", 1)]
+ForceAfter = Annotated[float, _option("force-after-s", "S", "A deletion that takes so long is forced, and so is what cannot be shelved.", 1)]
 BuildTimeout = Annotated[
     float, _option("build-timeout-s", "S", "A server without a node for so long has come to nothing.", 1)
 ]
