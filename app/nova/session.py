@@ -54,7 +54,8 @@ class OpenStackSession:
         self._asked = asked
         try:
             self._connection: Any = openstack.connect(app_name="tenure-nova", api_timeout=self.timeout_s)
-            for adapter in self._connection.session.session.adapters.values():
+            adapters: Any = self._connection.session.session.adapters
+            for adapter in adapters.values():
                 adapter.init_poolmanager(CONNECTIONS, CONNECTIONS)
         except self._failures as error:
             raise InputError(
