@@ -1,4 +1,4 @@
-"""What a person needs to use a lab: the `openstack` command with Tenure's plugin, and the variables of both users."""
+"""The means to use a lab: the `openstack` command with Tenure's plugin, and the variables of both users."""
 
 from __future__ import annotations
 
