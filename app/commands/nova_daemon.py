@@ -19,7 +19,7 @@ from app.commands.output import STDOUT, print_text
 from app.domain.inputs import InputError
 from app.nova.rules.reconciling import NovaChoices, ServerEnding, UnpromisedFate
 from app.nova.rules.twins import TRAIT
-from tenure_client import TenureClient
+from tenure_client import ClientError, Forbidden, NotFound, TenureClient, Unauthenticated
 
 if TYPE_CHECKING:
     from app.nova.books import TenureSide
@@ -57,7 +57,10 @@ Fate = Annotated[
     UnpromisedFate, _option("unpromised", "WORD", "What becomes of a spot server without a promise: delete or keep.")
 ]
 FateAfter = Annotated[float, _option("unpromised-after-s", "S", "For how long it may run.", 1)]
-ForceAfter = Annotated[float, _option("force-after-s", "S", "A deletion that takes so long is forced.", 1)]
+ForceAfter = Annotated[
+    float,
+    _option("force-after-s", "S", "A deletion that takes so long is forced, and so is what cannot be shelved.", 1),
+]
 BuildTimeout = Annotated[
     float, _option("build-timeout-s", "S", "A server without a node for so long has come to nothing.", 1)
 ]
@@ -97,17 +100,24 @@ def run(
     token of Tenure needs the role admin. It may be killed at any time, and two of them do no harm.
     """
     from app.nova.keeping import NovaKeeper, Rhythm  # noqa: PLC0415 - slow to load
+    from app.nova.listening import transport_of  # noqa: PLC0415 - as above
 
     _start_log(log_level, log_format)
+    transports = [transport_of(broker, messaging_file) for broker in brokers or []]
     choices = NovaChoices(ending, unpromised, unpromised_after_s, build_timeout_s, force_after_s)
-    rhythm, over = Rhythm(compare_every_s, poll_every_s), Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: over.set())
+    rhythm = Rhythm(compare_every_s, poll_every_s)
     figures = _figures(host, port)
     with _books(url, token, cloud) as books:
         keeper = NovaKeeper(*_sides(books, trait, figures), choices, rhythm, figures)
-        with _listening(keeper, brokers or [], topic, pool, messaging_file):
-            keeper.run(over)
+        with _listening(keeper, transports, topic, pool):
+            keeper.run(_until_a_signal())
+
+
+def _until_a_signal() -> Event:
+    over = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: over.set())
+    return over
 
 
 def _start_log(level: str, form: str) -> None:
@@ -142,7 +152,20 @@ def _books(url: str, token: str | None, cloud: str | None) -> Iterator[TenureSid
         TenureClient(url, token, retry_s=0, timeout_s=_TIMEOUT_S) as client,
         TenureClient(url, token, retry_s=0, timeout_s=_STREAM_TIMEOUT_S) as follower,
     ):
-        yield TenureSide(client, follower, cloud_meant(finder, cloud))
+        name = cloud_meant(finder, cloud)
+        _check_books(finder, name)
+        yield TenureSide(client, follower, name)
+
+
+def _check_books(client: TenureClient, cloud: str) -> None:
+    """Raise if there is no such cloud, or if the token may not keep it. A Tenure that is away is waited for."""
+    try:
+        client.cloud(cloud)
+        next(iter(client.webhooks(cloud, limit=1)), None)  # an admin's, as nodes and flavors are
+    except (Unauthenticated, Forbidden, NotFound):
+        raise
+    except ClientError as error:
+        logger.warning("Tenure does not answer yet: %s", error)
 
 
 def _sides(books: TenureSide, trait: str, figures: NovaFigures) -> tuple[NovaCloud, TenureSide, Syncing]:
@@ -160,16 +183,14 @@ def _sides(books: TenureSide, trait: str, figures: NovaFigures) -> tuple[NovaClo
 
 
 @contextmanager
-def _listening(
-    keeper: NovaKeeper, brokers: list[str], topic: str, pool: str | None, file: str | None
-) -> Iterator[None]:
+def _listening(keeper: NovaKeeper, transports: list[Any], topic: str, pool: str | None) -> Iterator[None]:
     """Read notifications meanwhile. A broker that is away is waited for in a thread of its own."""
     from app.nova.listening import Listening  # noqa: PLC0415 - slow to load
 
-    for broker in brokers:
-        listening = Listening(broker, topic, keeper.heard, pool=pool, config_file=file)
+    for transport in transports:
+        listening = Listening(transport, topic, keeper.heard, pool)
         Thread(target=listening.start, name="listen", daemon=True).start()
-    _say(f"keeping Nova and Tenure in agreement, with {len(brokers)} brokers")
+    _say(f"keeping Nova and Tenure in agreement, with {len(transports)} brokers")
     yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,8 @@ from rich.text import Text
 from app.commands.connecting import connect
 from app.commands.options import LOCAL, Json, Token, Url
 from app.commands.output import STDOUT, print_json, print_text
-from app.domain.inputs import parse_duration
+from app.domain.inputs import InputError, parse_duration
+from app.domain.values import NAME_PATTERN
 
 if TYPE_CHECKING:
     from app.nova.cloud import NovaCloud
@@ -57,8 +59,7 @@ def enable(
     from app.nova.cloud import NovaCloud  # noqa: PLC0415 - slow to load
     from app.nova.enabling import look, plans_of, texts_for  # noqa: PLC0415 - as above
 
-    if lifetime is not None:
-        parse_duration(lifetime)
+    _check(cloud, lifetime)
     files = [] if write is None else [*texts_for(write, cloud, url)]
     nova = NovaCloud()
     with connect(url, token) as client:
@@ -77,6 +78,15 @@ def enable(
             print_text(Text(line))
     if lacking.without and flavors:
         raise typer.Exit(1)
+
+
+def _check(cloud: str, lifetime: str | None) -> None:
+    """Raise InputError for what Tenure, or its filter, would refuse later."""
+    if not re.fullmatch(NAME_PATTERN, cloud):
+        told = "is no name of a cloud: letters, digits, dots, _ and -, the first one a letter or a digit, 255 at most"
+        raise InputError(f"--cloud or TENURE_CLOUD: {cloud!r} {told}")
+    if lifetime is not None and parse_duration(lifetime) == 0:
+        raise InputError("--lifetime: a server that runs for no time needs no promise")
 
 
 def check(*, nova_conf: Files = None, pool: Pool = False, as_json: Json = False) -> None:

@@ -71,9 +71,11 @@ def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> N
         print_text(Text(f"{cloud}: guarantee {guarantee}, as of {moment(answer.as_of)}", style="bold"))
         pooled = any(found.budget is not None for found in answer.classes)
         columns = (*_COLUMNS, *_BUDGET) if pooled else _COLUMNS
-        print_fitting(STDOUT, columns, [_class(found) for found in answer.classes])
         if answer.classes:
+            print_fitting(STDOUT, columns, [_class(found) for found in answer.classes])
             print_text(Text(_legend(answer), style="dim"))
+        else:
+            print_text(Text(_nothing(answer), style="dim"))
         _print_standings(answer)
         books = [_book(found, book) for found in answer.classes for book in found.books or ()]
         if books:
@@ -85,6 +87,12 @@ def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> N
     broken = any(one.verdict == "broken" for found in answer.classes for one in found.strata)
     if broken or not all(found.is_kept for found in answer.classes):
         raise typer.Exit(1)
+
+
+def _nothing(answer: SlaAnswer) -> str:
+    if answer.guarantee == "none":
+        return "nothing is promised: spot starts are accepted if they fit"
+    return "no spot instance was admitted with a promise yet"
 
 
 def _legend(answer: SlaAnswer) -> str:

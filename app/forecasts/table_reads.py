@@ -46,7 +46,7 @@ class TableReads:
         stored = await (self._tables.newest(cloud_id) if epoch is None else self._tables.get(cloud_id, epoch))
         if stored is None:
             raise TableNotFound(
-                "no quantile table was published yet" if epoch is None else f"there is no epoch {epoch}"
+                "no table of quotes was published yet" if epoch is None else f"there is no epoch {epoch}"
             )
         return stored, await asyncio.to_thread(decode_table, stored)
 

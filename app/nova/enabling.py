@@ -71,7 +71,7 @@ def bring(nova: NovaCloud, client: TenureClient, lacking: Lacking) -> Iterator[s
     for step in lacking.twins:
         flavor = step.flavor or nova.make_flavor(step.body)
         nova.specify(flavor, step.specs)
-        yield f"{step.name}: {'made' if step.flavor is None else 'given what it lacked'}"
+        yield f"{step.name}: {_made(step)}"
     if lacking.is_new:
         client.create_cloud(lacking.cloud)
         yield f"the cloud {lacking.cloud}: made in Tenure"
@@ -88,11 +88,16 @@ def bring(nova: NovaCloud, client: TenureClient, lacking: Lacking) -> Iterator[s
 def plans_of(lacking: Lacking) -> Iterator[str]:
     """Yield a sentence for each thing that would be brought."""
     for step in lacking.twins:
-        yield f"{step.name}: would be {'made' if step.flavor is None else 'given what it lacked'}"
+        yield f"{step.name}: would be {_made(step)}"
     if lacking.is_new:
         yield f"would make the cloud {lacking.cloud} in Tenure, which cannot be removed or imported into later"
     yield from (f"the node {step.node}: would be {_PAST[step.kind]} in Tenure" for step in lacking.nodes)
     yield from (f"the flavor {name}: would be added in Tenure" for name in lacking.flavors)
+
+
+def _made(step: TwinStep) -> str:
+    given = ", ".join(f"{name}={value}" for name, value in step.specs.items())
+    return "made" if step.flavor is None else f"given {given}"
 
 
 def _is_new(client: TenureClient, cloud: str) -> bool:

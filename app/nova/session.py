@@ -20,6 +20,8 @@ PLACEMENT = "1.29"
 PAGE = 1000
 """Items of a list in one answer: the most that Nova gives unless its own settings say otherwise."""
 _MOST_PAGES = 1000
+CONNECTIONS = 32
+"""Connections that are kept open with each service: one for each thread that may ask, and some more."""
 
 
 class OpenStackFailed(Exception):
@@ -52,6 +54,9 @@ class OpenStackSession:
         self._asked = asked
         try:
             self._connection: Any = openstack.connect(app_name="tenure-nova", api_timeout=self.timeout_s)
+            adapters: Any = self._connection.session.session.adapters
+            for adapter in adapters.values():
+                adapter.init_poolmanager(CONNECTIONS, CONNECTIONS)
         except self._failures as error:
             raise InputError(
                 f"no cloud of OpenStack is named: set OS_CLOUD, or OS_AUTH_URL and so on: {error}"

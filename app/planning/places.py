@@ -120,7 +120,7 @@ class PlanPlaces:
         """Return the instances of a flavor: their survival is the cloud's forecast, for its room now."""
         table = await self._tables.newest(asked.cloud)
         if table is None:
-            raise TableNotFound(f"no quantile table of cloud {asked.cloud!r} was published yet")
+            raise TableNotFound(f"no table of quotes of cloud {asked.cloud!r} was published yet")
         cloud, now_us = await self._scheduler.present(asked.cloud)
         if asked.flavor not in cloud.flavors:
             raise FlavorNotFound(f"cloud {asked.cloud!r} has no flavor {asked.flavor!r}")

@@ -335,6 +335,18 @@ def test_the_history_is_drawn_and_told(page: Page, service: Service) -> None:
     expect(page.get_by_role("link", name="week")).to_have_attribute("aria-current", "true")
 
 
+def test_no_two_lines_of_an_axis_say_the_same(page: Page, service: Service) -> None:
+    """A history of two minutes has lines ten seconds apart."""
+    page.goto(f"{service.url}/ui/clouds/north")
+    script = "async ([kind, at, step]) => (await import('/ui/static/charts.js')).axisTexts(kind, at, step)"
+    for kind, at, step, texts in (
+        ("time", [86400 * 365 + 50, 86400 * 365 + 60, 86400 * 366], 10, ["00:00:50", "00:01:00", "2 Jan"]),
+        ("time", [86400 * 365 + 3600, 86400 * 365 + 3660], 60, ["01:00", "01:01"]),
+        ("number", [0, 0.001, 0.002, 0.5, None, 1], 0.001, ["0", "", "", "0.5", "", "1"]),
+    ):
+        assert page.evaluate(script, [kind, at, step]) == texts
+
+
 @pytest.mark.parametrize("place", ["promise", "quotes", "curves", "owners", "epochs", "jobs"])
 def test_pages_of_a_cloud_without_a_past(page: Page, service: Service, place: str) -> None:
     page.goto(f"{service.url}/ui/clouds/empty/{place}")

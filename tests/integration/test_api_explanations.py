@@ -186,9 +186,9 @@ def explained(client: httpx2.Client, name: str) -> dict[str, Any]:
     ("name", "why"),
     [
         ("early", "the cloud was still warming up (for its first 24 h, until 1970-01-02 00:00:00 UTC)"),
-        ("tableless", "Rejected: no quantile table was published yet, so nothing could be promised."),
+        ("tableless", "Rejected: no table of quotes was published yet, so nothing could be promised."),
         ("unseen", "the table of epoch 6 had seen nothing of this flavor, so nothing could be promised."),
-        ("stale", "Rejected: the newest quantile table of epoch 6 was older than the policy's 12 h, so nothing"),
+        ("stale", "Rejected: the newest table of quotes of epoch 6 was older than the policy's 12 h, so nothing"),
         (
             "long",
             "Rejected: with 4 slots of the flavor available, the table of epoch 7 (of the history up to 1970-01-02 "

@@ -12,10 +12,13 @@ from api_service import TOKEN, Service, running_service
 from typer.testing import CliRunner
 
 from app.cli import command_line
+from app.commands.exits import exit_of
+from app.commands.nova_daemon import _check_books
+from app.domain.inputs import InputError
 from app.domain.values import Resources
 from app.nova.cloud import Provider
 from app.nova.session import OpenStackFailed, OpenStackRefused
-from tenure_client import Forbidden, NotFound, TenureClient
+from tenure_client import Forbidden, NotFound, TenureClient, Unauthenticated
 
 _names = count(1)
 PLAIN = {"vcpus": 2, "ram": 1024, "disk": 1, "OS-FLV-EXT-DATA:ephemeral": 0, "swap": ""}
@@ -114,6 +117,75 @@ def test_the_run_tells_what_it_made_and_a_second_one_makes_nothing(
     assert [one.name for one in client.flavors(cloud)] == ["small"]
     assert nova.made.keys() == {"spot.small"}
     assert enable(service, cloud).output == "the twins are as they should be\n"
+    more = ("--lifetime", "2h")
+    assert enable(service, cloud, *more, "--dry-run").output == "spot.small: would be given tenure:lifetime=2h\n"
+    assert enable(service, cloud, *more).output == "spot.small: given tenure:lifetime=2h\n"
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+@pytest.mark.parametrize("name", ["", "a b/c", "-x", "ü", "x" * 256])
+def test_what_is_no_name_of_a_cloud_is_refused_before_anything_is_asked(
+    service: Service, nova: RecordedNova, name: str, more: list[str]
+) -> None:
+    error = enable(service, name, *more).exception
+    assert isinstance(error, InputError)
+    assert "--cloud or TENURE_CLOUD" in str(error)
+    assert nova.made == {}
+    assert isinstance(enable(service, "north", "--lifetime", "0s", *more).exception, InputError)
+
+
+@pytest.fixture(autouse=True)
+def own_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log of the tests stays theirs."""
+    monkeypatch.setattr("app.commands.nova_daemon._start_log", lambda *_: None)
+
+
+def run_daemon(service: Service, *more: str, token: str = TOKEN) -> Any:
+    words = ["nova", "run", "--url", service.url, "--token", token, *more]
+    return CliRunner().invoke(command_line(words), words)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--brokers", "banana"), "--brokers"),
+        (("--brokers", "banana://u:geheim@h/"), "--brokers"),
+        (("--brokers", "rabbit://u:geheim/x@h:5672/"), "--brokers"),
+        (("--brokers", "rabbit:/geheim"), "--brokers"),
+        (("--brokers", "rabbit://h/", "--messaging-file", "/nowhere/messaging.conf"), "--messaging-file"),
+    ],
+)
+def test_a_daemon_that_can_hear_no_broker_ends_at_once(
+    service: Service, nova: RecordedNova, more: tuple[str, ...], told: str
+) -> None:
+    error = run_daemon(service, "--cloud", "north", *more).exception
+    assert isinstance(error, InputError)
+    assert told in str(error)
+    assert "geheim" not in str(error)
+    ending = exit_of(error)
+    assert ending is not None
+    assert ending.code == 2
+
+
+def test_a_daemon_without_its_cloud_ends_at_once(
+    service: Service, client: TenureClient, nova: RecordedNova, cloud: str
+) -> None:
+    error = run_daemon(service, "--cloud", "nosuch").exception
+    assert isinstance(error, NotFound)
+    assert error.code == "preemptible.cloud.not_found"
+    ending = exit_of(error)
+    assert ending is not None
+    assert ending.code == 1
+    client.create_cloud(cloud)
+    service_token = client.create_token(cloud, "service").token
+    assert isinstance(run_daemon(service, "--cloud", cloud, token=service_token).exception, Forbidden)
+    assert isinstance(run_daemon(service, "--cloud", cloud, token="tnr_no").exception, Unauthenticated)
+
+
+def test_a_daemon_waits_for_a_tenure_that_is_away(client: TenureClient, caplog: pytest.LogCaptureFixture) -> None:
+    with TenureClient("http://127.0.0.1:9", "x", retry_s=0) as away:
+        _check_books(away, "north")
+    assert "Tenure does not answer yet" in caplog.text
 
 
 @pytest.mark.parametrize("refuses", ["flavors", "hypervisors"])

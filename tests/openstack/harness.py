@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
 import sys
 import time
 from contextlib import suppress
@@ -16,7 +15,8 @@ from statistics import median, quantiles
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from nova_lab import CLOUD, NovaLab  # noqa: E402 - found by the line above
+from lab_command import install_command, told_variables  # noqa: E402 - found by the line above
+from nova_lab import CLOUD, NovaLab  # noqa: E402 - as above
 
 from tenure_client import NotFound  # noqa: E402 - as above
 
@@ -44,7 +44,7 @@ def main() -> None:
     elif asked.command == "measure":
         measure(lab, asked.servers)
     else:
-        say("\n".join(f"export {name}={shlex.quote(value)}" for name, value in lab.variables().items()))
+        variables(lab)
 
 
 def up(lab: NovaLab, computes: int) -> None:
@@ -55,7 +55,13 @@ def up(lab: NovaLab, computes: int) -> None:
     server = lab.wait_for(lab.create("first", "small").id)
     say(f"the first server is {server.status} on {server.hypervisor_hostname} after {time.monotonic() - began_s:.1f} s")
     lab.cloud.compute.delete_server(server.id)
+    install_command(lab)
     status(lab)
+    variables(lab)
+
+
+def variables(lab: NovaLab) -> None:
+    say("\n".join(told_variables(lab, CLOUD)))
 
 
 def measure(lab: NovaLab, servers: int) -> None:

@@ -182,16 +182,29 @@ waitress.serve(
 )
 """
 _NEUTRON = '''
-"""The least of Neutron that Nova asks for when servers have no network: that there is nothing."""
+"""The least of Neutron that Nova asks for when servers have no network: that there is nothing, and none is made."""
 import json, sys, waitress
 
+def answer(method, path, host):
+    if len(path) < 2:
+        links = [{"rel": "self", "href": "http://" + host + "/v2.0/"}]
+        return "200 OK", {"versions": [{"id": "v2.0", "status": "CURRENT", "links": links}]}
+    if len(path) == 2 and method == "GET":
+        return "200 OK", {path[1].removesuffix(".json").replace("-", "_"): []}
+    if path[1] == "auto-allocated-topology":
+        told = "Deployment error: there is no network to be allocated from: create the server with --nic none"
+        return "409 Conflict", refusal("AutoAllocationFailure", told)
+    if len(path) == 2:
+        return "403 Forbidden", refusal("HTTPForbidden", "this cloud has no networks")
+    return "404 Not Found", refusal("HTTPNotFound", "there is no " + "/".join(path[1:]))
+
+def refusal(kind, told):
+    return {"NeutronError": {"type": kind, "message": told, "detail": ""}}
+
 def application(environ, start):
-    path = environ["PATH_INFO"].rstrip("/")
-    name = path.rsplit("/", 1)[-1].removesuffix(".json").replace("-", "_")
-    links = [{"rel": "self", "href": "http://" + environ["HTTP_HOST"] + "/v2.0/"}]
-    versions = {"versions": [{"id": "v2.0", "status": "CURRENT", "links": links}]}
-    body = versions if path in ("", "/v2.0") else {name: []}
-    start("200 OK", [("Content-Type", "application/json")])
+    path = [part for part in environ["PATH_INFO"].split("/") if part]
+    status, body = answer(environ["REQUEST_METHOD"], path, environ["HTTP_HOST"])
+    start(status, [("Content-Type", "application/json")])
     return [json.dumps(body).encode()]
 
 waitress.serve(application, listen="127.0.0.1:" + sys.argv[1], threads=4, ident=None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,11 +14,11 @@ from typing import Any
 import httpx2
 import pytest
 from command_schemas import SCHEMAS, checked, key_of
+from lab_command import install_command
 from lab_processes import until
-from nova_lab import CLOUD, PROGRAMS, TOKEN, NovaLab
+from nova_lab import CLOUD, TOKEN, NovaLab
 from quoted_cloud import NAME, PATH, make_quoted
 
-PLUGIN = Path(__file__).parents[2] / "clients/python-tenureclient"
 WITHIN_S = 120
 pytestmark = [pytest.mark.real_parts, pytest.mark.timeout(1200)]
 
@@ -31,20 +30,16 @@ def lab() -> Iterator[NovaLab]:
         lab = NovaLab(Path(folder) / "lab", tenure={"TENURE_WEBHOOK_ALLOW_PRIVATE": "true"})
         try:
             lab.up(2)
-            source = lab.folder / "plugin-source"
-            shutil.copytree(PLUGIN, source)
-            pip = [PROGRAMS / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-            words = [*pip, "--no-build-isolation", "--no-index", "--target", lab.folder / "plugin", source]
-            subprocess.run([str(word) for word in words], check=True)
+            install_command(lab)
             yield lab
         finally:
             lab.down()
 
 
 def openstack(lab: NovaLab, *words: str, cloud: str = CLOUD) -> subprocess.CompletedProcess[str]:
-    own = {"PYTHONPATH": str(lab.folder / "plugin"), "PYTHONWARNINGS": "ignore", "TENURE_CLOUD": cloud}
+    own = {"PYTHONWARNINGS": "ignore", "TENURE_CLOUD": cloud}
     login = {name: value for name, value in lab.variables().items() if name.startswith("OS_")}
-    command = [str(PROGRAMS / "openstack"), "tenure", *words]
+    command = [str(install_command(lab) / "openstack"), "tenure", *words]
     return subprocess.run(command, env=os.environ | own | login, capture_output=True, text=True, check=False)
 
 

@@ -33,6 +33,7 @@ def test_the_walk_through_plays_to_its_end() -> None:
         "tenure import",
         "tenure nova check",
         "openstack tenure quote",
+        "| eviction_probability |",
         "tenure:probability='0.05'",
         "Accepted would be: tenure:lifetime=",
         "--hint tenure:lifetime=SECONDS",

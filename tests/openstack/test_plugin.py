@@ -156,8 +156,16 @@ def test_lists_are_narrowed(openstack: Command) -> None:
     assert len(openstack.told("decision", "list", "--limit", "2")) == 2
 
 
+FAULTY = "00000000-0000-4000-8000-0000000000ff"
+FAULT = "No valid host was found. Tenure: there is no hint 'tenure:lifetim', only tenure:lifetime"
+THEIRS = "00000000-0000-4000-8000-00000000000a"
+
+
 class Nova(BaseHTTPRequestHandler):
-    """A Nova with two servers: one that there is, one that was deleted lately. `may_see_all` is for admins."""
+    """A Nova with two servers: one that there is, one that was deleted lately. `may_see_all` is for admins.
+
+    It knows two more by themselves: one in error, and one of another project, whose name two have.
+    """
 
     may_see_all = True
     ordered: ClassVar[list[dict[str, Any]]] = []
@@ -169,6 +177,8 @@ class Nova(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path, _, asked = self.path.partition("?")
         status, told = 200, self._told(path, parse_qs(asked))
+        if path in (f"/v2.1/servers/{name}" for name in ("bad", "theirs", "twice", "nobody", NOBODY)):
+            status, told = 404, {"itemNotFound": {"code": 404, "message": "no"}}
         if "all_tenants" in asked and not self.may_see_all:
             status, told = 403, {"forbidden": {"code": 403, "message": "no"}}
         self._answer(status, told)
@@ -185,10 +195,19 @@ class Nova(BaseHTTPRequestHandler):
         one = {
             "/v2.1/flavors/spot.small": {"flavor": {"id": "f1", "name": "spot.small"}},
             "/v2.1/images/tiny": {"id": "i1", "name": "tiny"},
+            "/v2.1/flavors/small": {"flavor": {"id": "f2", "name": "small"}},
             f"/v2.1/servers/{OTHER}": {"server": {"id": OTHER, "name": "web", "status": "ACTIVE"}},
+            f"/v2.1/servers/{FAULTY}": {
+                "server": {"id": FAULTY, "name": "bad", "status": "ERROR", "fault": {"code": 500, "message": FAULT}}
+            },
         }
         if path in one:
             return one[path]
+        named = asked.get("name", [""])[0]
+        if path == "/v2.1/servers" and named in ("bad", "theirs", "twice"):
+            is_everybody = "all_tenants" in asked or "all_projects" in asked
+            ids = {"bad": [FAULTY], "theirs": [OTHER] if is_everybody else [], "twice": [OTHER, THEIRS]}[named]
+            return {"servers": [{"id": one, "name": named} for one in ids]}
         if path != "/v2.1/servers":
             version = {"id": "v2.1", "status": "CURRENT", "version": "2.96", "min_version": "2.1"}
             return {
@@ -226,12 +245,19 @@ def test_a_server_is_ordered_with_what_novas_own_command_takes(
     with beside_nova(openstack, service) as command:
         assert command.told(*common)["id"] == OTHER
         command.told(*common, *options)
+        for none in (("--nic", "none"), ("--no-network",), ("--network", "none")):
+            command.told(*common, *none)
+        command.told(*common, "--auto-network")
         for wrong in (("--nic", "net-id=n1,port-id=p1"), ("--property", "x"), ("--boot-from-volume", "0")):
             assert command.run("tenure", *common, *wrong).returncode == 2
+        for words in (("--nic", "net-id=", "--nic", "nothing"),):
+            assert "or none or auto" in command.run("tenure", *common, *words).stderr
+        assert "none goes with no other" in command.refused(*common, "--no-network", "--nic", "net-id=n1")
         assert "cannot be read" in command.refused(*common, "--user-data", str(tmp_path / "none"))
         (tmp_path / "long").write_bytes(b"x" * 50_000)
         assert "too long" in command.refused(*common, "--user-data", str(tmp_path / "long"))
-    plain, full = Nova.ordered
+    plain, full, *others = Nova.ordered
+    assert [one["server"]["networks"] for one in others] == ["none", "none", "none", "auto"]
     hints = {"tenure:lifetime": "7200"}
     server = {"name": "web", "flavorRef": "f1"}
     assert plain == {"server": {**server, "imageRef": "i1", "networks": "auto"}, "OS-SCH-HNT:scheduler_hints": hints}
@@ -256,6 +282,50 @@ def test_lists_tell_names_where_nova_does(
         names = {row["id"]: row["name"] for row in beside.told("server", "list")}
     assert names == {OTHER: "web", SERVER: "deleted-lately", f"{SERVER}.2": "deleted-lately"}
     assert {row["name"] for row in openstack.told("server", "list")} == {None}, "no Nova answers there"
+
+
+def test_a_server_that_never_came_to_tenure_is_told_with_its_fault(openstack: Command, service: Service) -> None:
+    with beside_nova(openstack, service) as beside:
+        for words in (("server", "explain", "bad"), ("server", "show", FAULTY)):
+            told = beside.refused(*words)
+            assert "Tenure was never asked for this server" in told
+            assert FAULT in told
+        assert f"openstack server show {NOBODY}" in beside.refused("server", "explain", NOBODY)
+    assert f"openstack server show {NOBODY}" in openstack.refused("server", "explain", NOBODY), "no Nova answers there"
+
+
+def test_an_admin_names_the_servers_of_others(
+    openstack: Command, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with beside_nova(openstack, service) as beside:
+        assert beside.told("server", "show", "theirs")["id"] == OTHER
+        assert "give an id" in beside.refused("server", "show", "twice")
+        monkeypatch.setattr(Nova, "may_see_all", False)
+        assert "No server with the name 'theirs'" in beside.refused("server", "show", "theirs")
+
+
+def test_an_empty_list_is_a_sentence(openstack: Command) -> None:
+    done = openstack.run("tenure", "server", "list", "--market", "on_demand")
+    assert (done.returncode, done.stdout) == (0, "There is no such server.\n")
+    assert openstack.run("tenure", "server", "list", "--market", "on_demand", "-f", "csv").stdout.startswith('"id"')
+
+
+def test_nobody_answers_is_a_sentence(openstack: Command) -> None:
+    nowhere = {**openstack.login, "OS_ENDPOINT": "http://127.0.0.1:9", "TENURE_URL": "http://127.0.0.1:9"}
+    for words in (("status",), ("node", "list"), ("cloud", "list")):
+        told = openstack._replace(login=nowhere).refused(*words)
+        assert told.startswith("Nobody answers at http://127.0.0.1:9. ")
+        assert "Errno" not in told
+        assert "HTTPConnection" not in told
+
+
+def test_who_may_not_see_the_log_is_told_who_may(openstack: Command, service: Service) -> None:
+    asked = {"name": "of-a-peer", "role": "peer", "cloud": "north"}
+    token = service.client.post("/v1/tokens", json=asked).raise_for_status().json()["token"]
+    told = openstack._replace(login={**openstack.login, "OS_TOKEN": token}).refused("event", "list")
+    assert "needs the role reader" in told
+    assert "preemptible.role.insufficient" in told
+    assert "admin projects" in told
 
 
 def test_a_cloud_is_shown(openstack: Command) -> None:

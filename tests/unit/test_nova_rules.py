@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -204,7 +205,52 @@ def test_a_deletion_that_takes_too_long_is_forced() -> None:
     deleting = replace(QUIET, task="deleting", updated_at=NOW - timedelta(seconds=20))
     assert verdict(deleting, ended("evicted")) == ServerVerdict(again_s=40)
     assert kinds(replace(deleting, updated_at=NOW - timedelta(seconds=60)), ended("evicted")) == ["reset", "force"]
+    renamed = replace(deleting, updated_at=NOW)
+    assert verdict(renamed, ended("evicted", leaves_by=NOW - timedelta(seconds=359))).again_s == 1
+    assert kinds(renamed, ended("evicted", leaves_by=NOW - timedelta(seconds=360))) == ["reset", "force"]
     assert kinds(QUIET, ended("evicted"), NovaChoices(ending=ServerEnding.FORCE)) == ["force"]
+
+
+SHELVES = NovaChoices(ending=ServerEnding.SHELVE)
+DUE = NOW - timedelta(seconds=60)
+
+
+@pytest.mark.parametrize("due", [{"leaves_by": DUE}, {"ended_at": DUE}], ids=str)
+@pytest.mark.parametrize(("state", "first"), [("ACTIVE", "shelve"), ("SHUTOFF", "shelve"), ("SHELVED", "offload")])
+def test_a_server_that_its_owner_keeps_busy_is_deleted_instead_of_shelved(
+    due: dict[str, Any], state: str, first: str
+) -> None:
+    evicted = ended("evicted", **due)
+    busy = seen(state, task="image_snapshot", updated_at=NOW)
+    early = NOW - timedelta(seconds=1)
+    assert kinds(busy, evicted, SHELVES, early)[-1] == first
+    assert kinds(busy, evicted, SHELVES)[-1] == "delete"
+    assert kinds(seen(state, task="shelving_image_uploading", updated_at=NOW), evicted, SHELVES) == [], "it is at it"
+
+
+def test_a_server_that_comes_back_from_being_shelved_is_deleted_and_an_untouched_one_is_not() -> None:
+    evicted = ended("evicted", ended_at=DUE)
+    assert kinds(seen("ACTIVE", updated_at=NOW), evicted, SHELVES)[-1] == "delete"
+    assert kinds(seen("ACTIVE", updated_at=DUE), evicted, SHELVES)[-1] == "shelve", "the daemon was away"
+    assert kinds(seen("SHELVED", updated_at=NOW), evicted, SHELVES) == ["offload"]
+
+
+@pytest.mark.parametrize("ending", ServerEnding)
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_an_owner_does_an_evicted_server_is_forced_in_the_end(seed: int, ending: ServerEnding) -> None:
+    """Nova has lost its deletion, refuses to shelve what is busy, and each look comes after something that was done."""
+    drawn, evicted, choices = random.Random(seed), ended("evicted", leaves_by=DUE), NovaChoices(ending=ending)
+    server, taken, now = seen("ACTIVE", updated_at=DUE), set[str](), DUE
+    while not {"force"} <= taken:
+        now += timedelta(seconds=drawn.uniform(0.1, 15))
+        assert now < DUE + timedelta(seconds=6 * choices.force_after_s + 15), taken
+        if server.task != "deleting":
+            does = drawn.choice([("ACTIVE", "image_snapshot"), ("ACTIVE", "reboot_started"), ("SHUTOFF", "rescuing")])
+            server = replace(server, status=does[0], task=does[1])
+        server = replace(server, updated_at=now)  # a new name
+        taken = {*kinds(server, evicted, choices, now)}
+        if "delete" in taken:
+            server = replace(server, task="deleting")
 
 
 @pytest.mark.parametrize("state", HOLDS)
@@ -249,6 +295,16 @@ def test_a_server_without_a_node_for_very_long_comes_to_nothing() -> None:
     assert kinds(seen("BUILD", updated_at=late), RUNNING, now=late) == ["abort"], "Nova says so of one in no cell"
     assert verdict(seen("BUILD"), RUNNING, now=late - timedelta(seconds=10)) == ServerVerdict(again_s=10)
     assert kinds(seen("BUILD", node="fake1"), RUNNING, now=late) == []
+
+
+def test_new_names_do_not_put_off_the_end_of_an_unshelving_that_nova_forgot() -> None:
+    again = replace(RUNNING, life=Life(UUID, 2), at=START + timedelta(seconds=300))
+    late = again.at + timedelta(seconds=1800)
+    assert kinds(seen("unshelving", updated_at=late), again, now=late) == ["abort"]
+    assert verdict(seen("unshelving", updated_at=late), again, now=late - timedelta(seconds=10)).again_s == 10
+    assert kinds(seen("unshelving", updated_at=late), RUNNING, now=late) == [], "its shelving was never told"
+    observed = replace(again, is_observed=True)
+    assert kinds(seen("unshelving", updated_at=late), observed, now=late) == []
 
 
 @pytest.mark.parametrize("state", STATES)

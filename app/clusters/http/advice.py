@@ -56,5 +56,5 @@ async def _forecast(request: Request) -> tuple[Cloud, int, QuantileTable]:
     table = await reached(request, TableReads).newest(name)
     cloud, now_us = await reached(request, Scheduler).present(name)
     if table is None or table.seq > cloud.seq:
-        raise TableNotFound("no quantile table was published yet")
+        raise TableNotFound("no table of quotes was published yet")
     return cloud, now_us, table

@@ -135,7 +135,7 @@ def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator
             yield f"Rejected: {refused_by_quota(decision.owner, basis.quota)}."
         case Rejection.QUOTES_STALE:
             yield (
-                f"Rejected: the newest quantile table{_of_epoch(explanation, basis)} was older than the policy's "
+                f"Rejected: the newest table of quotes{_of_epoch(explanation, basis)} was older than the policy's "
                 f"{length_text(explanation.policy.table_max_age_us)}, so nothing could be promised."
             )
         case Rejection.NO_HISTORY:
@@ -208,7 +208,7 @@ def _no_history(explanation: Explanation, decision: InstanceRejected) -> str:
         until = time_text(explanation.created_us + warm_up_us)
         return f"the cloud was still warming up (for its first {length_text(warm_up_us)}, until {until})"
     if decision.basis is None or decision.basis.epoch is None:
-        return "no quantile table was published yet"
+        return "no table of quotes was published yet"
     if explanation.policy.forecast is Forecast.CALIBRATED:
         return f"the table{_of_epoch(explanation, decision.basis)} holds nothing of the calibrated forecast"
     return f"the table{_of_epoch(explanation, decision.basis)} had seen nothing of this flavor"

@@ -28,7 +28,7 @@ async def read_curves(request: Request) -> Response:
     if flavor not in cloud.flavors:
         raise FlavorNotFound(f"there is no flavor {flavor!r}")
     if table is None:
-        raise TableNotFound("no quantile table was published yet")
+        raise TableNotFound("no table of quotes was published yet")
     policy, slots = cloud.policy, cloud.available_slots(flavor)
     sheet = await beside(curves_now(cloud, table, flavor, now_us))
     return respond(curves_answer(policy, table, flavor, slots, sheet))

@@ -68,6 +68,7 @@ async def show(request: Request) -> Response:
     cloud = await reached(request, Scheduler).state(name)
     asked = read_form(request, cloud.policy)
     now_us, policy = cloud.present_us(from_datetime(server_time(request))), cloud.policy
+    promised = policy.guarantee is not Guarantee.NONE
     lines = [] if table is None else await _lines(table, cloud, asked, now_us)
     return render(
         request,
@@ -79,8 +80,8 @@ async def show(request: Request) -> Response:
         asked=asked,
         lines=lines,
         units=UNITS,
-        stale=table is not None and now_us - table.epoch_us > policy.table_max_age_us,
-        promised=policy.guarantee is not Guarantee.NONE,
+        stale=promised and table is not None and now_us - table.epoch_us > policy.table_max_age_us,
+        promised=promised,
         live=f"/ui/clouds/{name}/live",
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from app.nova.rules.lives import Life
@@ -21,6 +21,8 @@ SURELY_AFTER_S = 5.0
 ABSENT_AFTER_S = 30.0
 """A server that Nova does not find may be on its way from its API to its cell for so long."""
 _AGAIN_S = 5.0
+_DOUBTS = 5
+"""For so many times `force_after_s` from its deadline on a server's own word counts for when its deletion began."""
 _SHELVES_FROM = frozenset({"ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED"})
 _GONE = frozenset({"DELETED", "SOFT_DELETED"})
 _MOVES = frozenset({"RESIZE", "MIGRATING", "REVERT_RESIZE", "REBUILD"})
@@ -157,7 +159,8 @@ def _building(server: Server, known: KnownLife | None, choices: NovaChoices, mom
     """Wait for what Nova builds. What stays without a node for very long comes to nothing."""
     if known is None or not known.runs or server.node is not None:
         return ServerVerdict()
-    left_s = choices.build_timeout_s - (moments.now - max(_built_since(server), known.at)).total_seconds()
+    began_at = known.at if _never_ran(server, known) else max(_built_since(server), known.at)
+    left_s = choices.build_timeout_s - (moments.now - began_at).total_seconds()
     if left_s > 0:
         return ServerVerdict(again_s=left_s)
     return ServerVerdict((ServerStep(StepKind.ABORT, "Nova has not built it in time", known.life),))
@@ -168,13 +171,17 @@ def _evicted(server: Server, known: KnownLife, choices: NovaChoices, now: dateti
     left_s = 0.0 if known.leaves_by is None else (known.leaves_by - now).total_seconds()
     if known.leaves_by is not None and left_s > 0:
         return ServerVerdict(tuple(marks_of_notice(server, known, known.leaves_by)), again_s=left_s)
-    verdict = _end(server, choices, now)
+    due_at = known.leaves_by or known.ended_at or now
+    verdict = _end(server, due_at, choices, now)
     return replace(verdict, steps=(*marks_of_end(server, known), *verdict.steps)) if verdict.steps else verdict
 
 
-def _end(server: Server, choices: NovaChoices, now: datetime) -> ServerVerdict:
-    why, since_s = "Tenure has evicted it", (now - server.updated_at).total_seconds()
+def _end(server: Server, due_at: datetime, choices: NovaChoices, now: datetime) -> ServerVerdict:
+    """End a server that had to go at `due_at`. Its owner moves `updated_at`, as by a new name, and gains little."""
+    why = "Tenure has evicted it"
     if server.task in _DELETING:
+        latest_at = due_at + timedelta(seconds=_DOUBTS * choices.force_after_s)
+        since_s = (now - min(server.updated_at, latest_at)).total_seconds()
         if since_s < choices.force_after_s:
             return ServerVerdict(again_s=choices.force_after_s - since_s)
         lost = f"{why}, and Nova has lost its deletion"  # it ignores another one while it takes this one for going on
@@ -186,11 +193,24 @@ def _end(server: Server, choices: NovaChoices, now: datetime) -> ServerVerdict:
     if choices.ending is ServerEnding.SHELVE:
         if server.task is not None and server.task.startswith(_SHELVING):
             return ServerVerdict(again_s=_AGAIN_S)
-        if server.status == "SHELVED":
-            return ServerVerdict((ServerStep(StepKind.OFFLOAD, why),), _AGAIN_S)
-        if server.status in _SHELVES_FROM:
-            return ServerVerdict((ServerStep(StepKind.SHELVE, why),), _AGAIN_S)
+        if (kind := _shelving_step(server, due_at, choices, now)) is not None:
+            return ServerVerdict((ServerStep(kind, why),), _AGAIN_S)
     return ServerVerdict((ServerStep(StepKind.DELETE, why),), choices.force_after_s)
+
+
+def _shelving_step(server: Server, due_at: datetime, choices: NovaChoices, now: datetime) -> StepKind | None:
+    """Return how a server is shelved further; None if it cannot be, or if that has not worked for long enough.
+
+    An owner keeps a server busy with snapshots, or out of order. One that nobody has touched since it had to go, as
+    while the daemon was away, is still shelved.
+    """
+    is_late = (now - due_at).total_seconds() >= choices.force_after_s
+    if is_late and server.task is not None:
+        return None
+    if server.status == "SHELVED":
+        return StepKind.OFFLOAD
+    is_touched = server.updated_at > due_at
+    return StepKind.SHELVE if server.status in _SHELVES_FROM and not (is_late and is_touched) else None
 
 
 def _unknown(

@@ -158,7 +158,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.NodeNotFound: Problem(404, "preemptible.node.not_found", "No such node"),
     errors.FlavorNotFound: Problem(404, "preemptible.flavor.not_found", "No such flavor"),
     errors.InstanceNotFound: Problem(404, "preemptible.instance.not_found", "No such instance"),
-    errors.TableNotFound: Problem(404, "preemptible.table.not_found", "No such quantile table"),
+    errors.TableNotFound: Problem(404, "preemptible.table.not_found", "No such table of quotes"),
     errors.RunNotFound: Problem(404, "preemptible.run.not_found", "No such run"),
     errors.TokenNotFound: Problem(404, "preemptible.token.not_found", "No such token"),
     errors.PeerNotFound: Problem(404, "preemptible.peer.not_found", "No such peer"),

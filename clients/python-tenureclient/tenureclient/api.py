@@ -11,7 +11,7 @@ from keystoneauth1.adapter import Adapter
 SERVICE_TYPE = "preemptible"
 _PAGE = 1000
 _MOST_LIVES = 100
-_NOT_FOUND = "preemptible.instance.not_found"
+NOT_FOUND = "preemptible.instance.not_found"
 
 
 class RequestRefused(Exception):
@@ -83,7 +83,7 @@ class TenureApi:
             try:
                 found = self.get(f"/instances/{part(f'{server}.{life}')}")
             except RequestRefused as refused:
-                if refused.code == _NOT_FOUND:
+                if refused.code == NOT_FOUND:
                     break
                 raise
         return found

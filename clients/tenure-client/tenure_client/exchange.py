@@ -31,6 +31,8 @@ logger = logging.getLogger("tenure_client")
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 CONNECT_S = 10.0
+CONNECTIONS = 100
+"""Connections of one client at a time. All are kept for what comes next."""
 _SILENT_S = 2.0
 """Retries that take longer are told in the log, once a request."""
 _NOT_TAKEN = {
@@ -101,7 +103,8 @@ def client_arguments(url: str, token: str | None, timeout_s: float) -> dict[str,
             raise ArgumentInvalid("token", "the token holds characters that no token has; was it copied in full?")
         headers["X-Auth-Token"] = token
     timeout = httpx2.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s))
-    return {"base_url": url, "headers": headers, "timeout": timeout}
+    limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
+    return {"base_url": url, "headers": headers, "timeout": timeout, "limits": limits}
 
 
 def _check_url(url: str) -> None:

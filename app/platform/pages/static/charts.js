@@ -67,7 +67,6 @@ function asSeries(chart, series) {
 }
 
 function axis(kind, side, label) {
-  const show = SHOWN[kind];
   return {
     side,
     label,
@@ -78,19 +77,23 @@ function axis(kind, side, label) {
     grid: { stroke: colour("line"), width: 1, show: side === 3 || side === 2 },
     ticks: { show: false },
     size: side === 3 || side === 1 ? 58 : 34,
-    values: kind === "time" ? timeTexts : (_, splits) => splits.map((v) => (v === null ? "" : show(v))),
+    values: (_, splits, __, ___, step) => axisTexts(kind, splits, step),
   };
 }
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-function timeTexts(_, splits, __, ___, step) {
-  return splits.map((at) => {
-    const date = new Date(at * 1000);
-    const day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
-    if (step >= 28 * 86400) return `${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`;
-    return at % 86400 === 0 ? day : date.toISOString().slice(11, 16);
-  });
+// The words along an axis whose lines are `step` apart. One that says what the line before it says is left out.
+export function axisTexts(kind, splits, step) {
+  const texts = splits.map((at) => (at === null ? "" : kind === "time" ? timeText(at, step) : SHOWN[kind](at)));
+  return texts.map((text, at) => (text === texts[at - 1] ? "" : text));
+}
+
+function timeText(at, step) {
+  const date = new Date(at * 1000);
+  if (step >= 28 * 86400) return `${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`;
+  if (at % 86400 === 0) return `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
+  return date.toISOString().slice(11, step < 60 ? 19 : 16);
 }
 
 function lengthSplits(_, __, low, high) {

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from osc_lib import exceptions
 from osc_lib.command import command
@@ -14,6 +15,16 @@ from osc_lib.command import command
 from tenureclient.api import RequestRefused, TenureApi
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
+_ADDRESS = re.compile(r"https?://[^\s'\"]+")
+_WHERE = (
+    "Tenure is the service of type preemptible in the catalogue of services; --tenure-endpoint or TENURE_URL gives"
+    " another address."
+)
+_ROLE = "preemptible.role.insufficient"
+_ROLES = (
+    "Admins, members and readers of the cloud's admin projects, or of the whole system, have the roles admin, member"
+    " and reader; people of other projects see and change what is theirs alone."
+)
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -37,13 +48,24 @@ class TenureCommand(command.Command):  # type: ignore[misc]
 
 
 class TenureLister(TenureCommand, command.Lister):  # type: ignore[misc]
-    """A command whose answer is a table. `columns`: fields of the answer, with dots for those within another."""
+    """A command whose answer is a table. `columns`: fields of the answer, with dots for those within another.
+
+    `nothing` is said in place of a table without rows.
+    """
 
     columns: Sequence[str] = ()
+    nothing = "There is nothing to list."
 
-    def rows(self, items: Iterable[Mapping[str, Any]]) -> tuple[Sequence[str], Iterator[tuple[Any, ...]]]:
-        """Return the table of these items."""
-        return self.columns, (tuple(field(item, name) for name in self.columns) for item in items)
+    def rows(self, items: Iterable[Mapping[str, Any]]) -> tuple[Sequence[str], list[tuple[Any, ...]]]:
+        """Return the table of these items, which are all asked for here, where errors are told."""
+        return self.columns, [tuple(field(item, name) for name in self.columns) for item in items]
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:  # noqa: ANN401 - of cliff
+        """Print the table, or that it is empty. What programs read is as ever."""
+        if not data and parsed_args.formatter == "table":
+            self.app.stdout.write(f"{self.nothing}\n")
+            return 0
+        return int(super().produce_output(parsed_args, column_names, data))
 
 
 class TenureShow(TenureCommand, command.ShowOne):  # type: ignore[misc]
@@ -52,12 +74,25 @@ class TenureShow(TenureCommand, command.ShowOne):  # type: ignore[misc]
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Tell what Tenure refuses as the error of a command."""
+    """Tell what Tenure refuses, and that nobody answers, as the error of a command."""
+    from keystoneauth1 import exceptions as of_keystone  # noqa: PLC0415 - `openstack --help` loads no HTTP library
+
     try:
         yield
     except RequestRefused as refused:
         code = f" ({refused.code})" if refused.code else ""
-        raise exceptions.CommandError(f"{refused}{code}") from refused
+        more = f". {_ROLES}" if refused.code == _ROLE else ""
+        raise exceptions.CommandError(f"{refused}{code}{more}") from refused
+    except of_keystone.ConnectionError as error:
+        raise exceptions.CommandError(_unanswered(str(error))) from error
+    except of_keystone.CatalogException as error:
+        raise exceptions.CommandError(f"The catalogue of services does not tell where Tenure is. {_WHERE}") from error
+
+
+def _unanswered(error: str) -> str:
+    found = _ADDRESS.search(error)
+    address = f"{urlsplit(found[0]).scheme}://{urlsplit(found[0]).netloc}" if found else "the address of Tenure"
+    return f"Nobody answers at {address}. {_WHERE}"
 
 
 def field(item: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - JSON

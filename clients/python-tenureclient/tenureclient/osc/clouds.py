@@ -20,6 +20,7 @@ class ListClouds(TenureLister):
     """List the clouds that you may see"""
 
     columns = ("name",)
+    nothing = "There is no cloud that you may see."
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401, ARG002 - of cliff
         """Ask for the clouds."""
@@ -44,6 +45,7 @@ class ListSlaClasses(TenureLister):
     """Show how each class of promises stands"""
 
     columns = ("promised", "admitted", "running", "evicted", "ratio", "low", "high", "is_kept", "sentence")
+    nothing = "No promise has been given yet."
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401, ARG002 - of cliff
         """Ask for the classes."""
@@ -54,6 +56,7 @@ class ListReliability(TenureLister):
     """Compare what was said of admitted servers with what happened"""
 
     columns = ("by", "name", "cases", "evicted", "said", "happened", "low", "high", "sentence")
+    nothing = "No promise has ended yet, so there is nothing to compare."
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401, ARG002 - of cliff
         """Ask for the verdicts."""

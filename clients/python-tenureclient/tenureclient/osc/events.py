@@ -19,6 +19,7 @@ class ListDecisions(TenureLister):
     """List the newest decisions, with a sentence for each"""
 
     columns = ("seq", "at", "outcome", "id", "market", "flavor", "node", "reason", "sentence")
+    nothing = "There is no such decision."
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the options."""
@@ -38,6 +39,7 @@ class ListEvents(TenureLister):
     """List events of the log; with --follow go on, with a line of JSON for each, until Ctrl-C"""
 
     columns = ("seq", "at", "kind", "id", "node", "flavor")
+    nothing = "There is no such event."
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the options."""

@@ -9,13 +9,14 @@ from osc_lib import exceptions
 
 from tenureclient.api import TenureApi, part
 from tenureclient.osc.answers import TenureCommand, TenureLister, TenureShow, shown
-from tenureclient.osc.novas import named, server_id
+from tenureclient.osc.novas import life_of, named
 
 
 class ListEvictions(TenureLister):
     """List servers that are being evicted, with the time until which each may go on"""
 
     columns = ("id", "name", "node", "flavor", "reason", "scheduled_at", "deadline", "status")
+    nothing = "No server is being evicted."
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401, ARG002 - of cliff
         """Ask for the hand-overs."""
@@ -33,7 +34,7 @@ class ConfirmEviction(TenureCommand):
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401 - of cliff
         """Confirm the hand-over of the server's newest life."""
-        life = tenure.instance_of(server_id(self.app.client_manager, given.server))
+        life = life_of(self.app.client_manager, tenure, given.server)
         tenure.post(f"/handovers/{part(life['id'])}/confirm")
 
 
@@ -50,7 +51,7 @@ class DrillEviction(TenureShow):
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401 - of cliff
         """Evict, or tell the victim."""
         manager = self.app.client_manager
-        instance = None if given.server is None else tenure.instance_of(server_id(manager, given.server))["id"]
+        instance = None if given.server is None else life_of(manager, tenure, given.server)["id"]
         if given.yes:
             return shown(tenure.post("/drill", instance=instance), ("id", "seq", "at"))
         victim = tenure.get("/drill", instance=instance)

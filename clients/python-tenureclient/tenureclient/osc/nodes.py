@@ -18,6 +18,7 @@ class ListNodes(TenureLister):
     """List nodes with what is free on them"""
 
     columns = _FIELDS
+    nothing = "The cloud has no node."
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401, ARG002 - of cliff
         """Ask for the nodes."""

@@ -9,17 +9,59 @@ from typing import Any
 
 from osc_lib import exceptions
 
+from tenureclient.api import NOT_FOUND, RequestRefused, TenureApi
+
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LISTED_AS = "tenure:flavor"
 _MOST_NAMED = 10_000
 """Servers of Nova's that are read for their names. Rows beyond have none."""
 
 
-def server_id(manager: Any, name: str) -> str:  # noqa: ANN401 - of osc-lib
-    """Return the id of a server of Nova's. An id is taken as it is: Tenure may know servers that Nova has forgotten."""
+def life_of(manager: Any, tenure: TenureApi, name: str) -> dict[str, Any]:  # noqa: ANN401 - of osc-lib
+    """Return the newest life in Tenure of a server, by its name or id. Raises CommandError if it has none there."""
+    server = _server_id(manager, name)
+    try:
+        return tenure.instance_of(server)
+    except RequestRefused as refused:
+        if refused.code != NOT_FOUND:
+            raise
+        why = _fault(manager, server)
+        raise exceptions.CommandError(
+            f"Tenure was never asked for this server ({refused.code}). What Nova refuses, or Tenure's filter in Nova by"
+            f" itself as for a wrong hint, does not come to it. {why}"
+        ) from refused
+
+
+def _fault(manager: Any, server: str) -> str:  # noqa: ANN401 - as above
+    """Return what Nova says against a server, or where to look for it."""
+    from keystoneauth1.exceptions import ClientException  # noqa: PLC0415 - `openstack --help` loads no HTTP library
+    from openstack.exceptions import SDKException  # noqa: PLC0415 - as above
+
+    where = f"openstack server show {server} tells its fault, if it is in ERROR."
+    try:
+        found = manager.sdk_connection.compute.get_server(server)
+    except (SDKException, ClientException, AttributeError):  # the last one: no version of Nova's interface was found
+        return where
+    message = (found.fault or {}).get("message")
+    return f"Nova's fault of it: {message}" if message else where
+
+
+def _server_id(manager: Any, name: str) -> str:  # noqa: ANN401 - as above
+    """Return the id of a server of Nova's. An id is taken as it is: Tenure may know servers that Nova has forgotten.
+
+    A name is looked for in the user's project, then in all projects if this user may see them.
+    """
+    from openstack.exceptions import DuplicateResource, ForbiddenException  # noqa: PLC0415 - as above
+
     if _UUID.fullmatch(name):
         return name
-    found = manager.sdk_connection.compute.find_server(name)
+    find, found = manager.sdk_connection.compute.find_server, None
+    try:
+        found = find(name, details=False) or find(name, details=False, all_projects=True)
+    except DuplicateResource as error:
+        raise exceptions.CommandError(f"Several servers have the name {name!r}: give an id") from error
+    except ForbiddenException:
+        found = None
     if found is None:
         raise exceptions.CommandError(f"No server with the name {name!r}; one that is deleted is found by its id")
     return str(found.id)

@@ -21,8 +21,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     several: dict[str, Any] = {"action": "append", "default": []}
     add("--image", metavar="<image>", required=True, help="Image, by name or id")
     add("--boot-from-volume", metavar="<GiB>", type=_size, help="Make a volume of this size from the image, as disk")
-    add("--network", metavar="<network>", **several, help="A network, by name or id; or none or auto")
-    add("--nic", metavar="<net-id=ID,v4-fixed-ip=IP>", type=_nic, **several, help="As --network; also port-id=ID")
+    nic: dict[str, Any] = {"dest": "nics", "default": []}
+    own = "A network, by name or id; or none or auto"
+    add("--network", metavar="<network>", action="append", type=_network, help=own, **nic)
+    add("--port", metavar="<port>", action="append", type=_port, help="A port, by name or id", **nic)
+    own = "As --network and --port, by ids; or none or auto"
+    add("--nic", metavar="<net-id=ID,v4-fixed-ip=IP>", action="append", type=_nic, help=own, **nic)
+    add("--no-network", action="append_const", const="none", help="No network", **nic)
+    add("--auto-network", action="append_const", const="auto", help="The project's network; the default", **nic)
     add("--security-group", metavar="<group>", **several, help="Security group, by name or id; may be repeated")
     add("--key-name", metavar="<key>", help="Keypair for the server")
     add("--user-data", metavar="<file>", type=Path, help="File that the server reads when it begins")
@@ -40,7 +46,7 @@ def order_of(connection: Any, given: argparse.Namespace, hints: dict[str, str]) 
         "name": given.name,
         "flavor_id": connection.compute.find_flavor(given.flavor, ignore_missing=False).id,
         "key_name": given.key_name,
-        "networks": _networks(connection, given),
+        "networks": _networks(connection, given.nics),
         "security_groups": [{"name": name} for name in given.security_group],
         "user_data": None if given.user_data is None else _user_data(given.user_data),
         "config_drive": given.config_drive,
@@ -58,12 +64,25 @@ def order_of(connection: Any, given: argparse.Namespace, hints: dict[str, str]) 
     return {name: value for name, value in ordered.items() if value}
 
 
-def _networks(connection: Any, given: argparse.Namespace) -> str | list[dict[str, str]]:  # noqa: ANN401 - as above
+def _networks(connection: Any, nics: list[str | dict[str, str]]) -> str | list[dict[str, str]]:  # noqa: ANN401 - as above
     """Return the networks, or the one word that Nova knows for all or none of them."""
-    if not given.nic and (not given.network or given.network in ([word] for word in _ALONE)):
-        return str((given.network or ["auto"])[0])
-    found = [connection.network.find_network(one, ignore_missing=False).id for one in given.network]
-    return [*({"uuid": one} for one in found), *given.nic]
+    if not nics:
+        return "auto"
+    found: list[dict[str, str]] = []
+    for nic in nics:
+        if isinstance(nic, str):
+            if len(nics) > 1:
+                raise exceptions.CommandError(f"The network {nic} goes with no other --network, --port or --nic")
+            return nic
+        found.append(_known(connection.network, nic) if nic.keys() & {"network", "named port"} else nic)
+    return found
+
+
+def _known(network: Any, nic: dict[str, str]) -> dict[str, str]:  # noqa: ANN401 - as above
+    """Return a network or a port by its id."""
+    if "network" in nic:
+        return {"uuid": network.find_network(nic["network"], ignore_missing=False).id}
+    return {"port": network.find_port(nic["named port"], ignore_missing=False).id}
 
 
 def _user_data(file: Path) -> str:
@@ -84,10 +103,23 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _nic(text: str) -> dict[str, str]:
+def _network(text: str) -> str | dict[str, str]:
+    return text if text in _ALONE else {"network": text}
+
+
+def _port(text: str) -> dict[str, str]:
+    return {"named port": text}
+
+
+def _nic(text: str) -> str | dict[str, str]:
+    """Return a network in Nova's words, or one of the words for all or none. Raises ArgumentTypeError."""
+    if text in _ALONE:
+        return text
     pairs = dict(_pair(one) for one in text.split(","))
-    if not pairs.keys() <= _NIC.keys() or ("net-id" in pairs) == ("port-id" in pairs):
-        raise argparse.ArgumentTypeError(f"{text!r} is not net-id=ID or port-id=ID, with v4-fixed-ip=IP if wanted")
+    if not pairs.keys() <= _NIC.keys() or ("net-id" in pairs) == ("port-id" in pairs) or "" in pairs.values():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not net-id=ID or port-id=ID, with v4-fixed-ip=IP if wanted, or none or auto"
+        )
     return {_NIC[name]: value for name, value in pairs.items()}
 
 

@@ -17,6 +17,7 @@ class ListQuotes(TenureLister):
         "flavor", "slots", "eviction_probability", "lifetime_s", "asked_lifetime_s", "estimated_eviction_probability",
         "eviction_probability_bound",
     )  # fmt: skip
+    nothing = "Nothing is quoted for this."
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the options."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from tenureclient.api import TenureApi, part
 from tenureclient.osc.answers import TenureLister, TenureShow, count, shown
-from tenureclient.osc.novas import named, server_id
+from tenureclient.osc.novas import life_of, named
 
 FIELDS = (
     "id", "status", "market", "flavor", "node", "at", "lifetime_s", "eviction_probability", "reason", "ended_at",
@@ -20,6 +20,7 @@ class ListServers(TenureLister):
     """List servers as Tenure knows them, also those that it refused"""
 
     columns = ("id", "name", "status", "market", "flavor", "node", "at", "lifetime_s", "eviction_probability", "reason")
+    nothing = "There is no such server."
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the options."""
@@ -49,7 +50,7 @@ class ShowServer(_OfServer):
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401 - of cliff
         """Ask for the server's newest life."""
-        return shown(tenure.instance_of(server_id(self.app.client_manager, given.server)), FIELDS)
+        return shown(life_of(self.app.client_manager, tenure, given.server), FIELDS)
 
 
 class ExplainServer(_OfServer):
@@ -57,7 +58,7 @@ class ExplainServer(_OfServer):
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401 - of cliff
         """Ask for the explanation of the server's newest life."""
-        life = tenure.instance_of(server_id(self.app.client_manager, given.server))
+        life = life_of(self.app.client_manager, tenure, given.server)
         explained = tenure.get(f"/instances/{part(life['id'])}/explanation")
         told = {**explained["instance"], "explanation": "\n".join(explained["sentences"])}
         return shown(told, ("id", "status", "market", "flavor", "node", "reason", "explanation"))

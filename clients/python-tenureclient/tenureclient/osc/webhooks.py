@@ -13,6 +13,7 @@ class ListReceivers(TenureLister):
     """List the webhooks of the cloud with their progress (admin)"""
 
     columns = ("id", "url", "status", "kinds", "delivered_count", "delivered_at", "last_error", "dead_count")
+    nothing = "There is no webhook."
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401, ARG002 - of cliff
         """Ask for the webhooks."""
