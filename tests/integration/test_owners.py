@@ -113,8 +113,12 @@ def test_what_a_controller_starts_for_a_project_is_the_projects(service: Service
     for name, role in (("nova", "service"), ("liar", "member")):
         body = {"name": f"controlled-{name}.2026", "role": role, "cloud": cloud.name}
         cloud.tokens[name] = cloud.post("/v1/tokens", body)["token"]
-    assert [cloud.start(f"r{n}", n, "nova", project="red")["status"] for n in range(3)] == ["accepted"] * 2 + ["rejected"]
-    assert cloud.start("b0", 3, "nova", project="blue")["status"] == "accepted", "another project has a quota of its own"
+    assert [cloud.start(f"r{n}", n, "nova", project="red")["status"] for n in range(3)] == ["accepted"] * 2 + [
+        "rejected"
+    ]
+    assert cloud.start("b0", 3, "nova", project="blue")["status"] == "accepted", (
+        "another project has a quota of its own"
+    )
     start = {"id": "r3", "market": "spot", "flavor": "c1", "lifetime_s": 600, "at": at(4), "project": "red"}
     batch = cloud.post(f"{cloud.path}/batch", {"operations": [{"start": start}]}, "nova")
     assert batch["results"][0]["body"]["reason"] == "quota_exceeded", "in a batch too"
