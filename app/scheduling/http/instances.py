@@ -95,7 +95,7 @@ def _of_project(request: Request, body: SingleStartBody) -> StartRequest:
 
 
 def _counted(request: Request, asked: StartRequest) -> StartRequest:
-    """Return the start; one that a controller asks for a project counts for that project, if an owner can be so named."""
+    """Return the start; what a controller asks for a project counts for that project, if an owner can have its name."""
     is_named = asked.project is not None and is_owner_name(asked.project)
     return replace(asked, for_project=True) if is_named and caller_of(request).role == Role.SERVICE else asked
 
