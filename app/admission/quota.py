@@ -36,22 +36,19 @@ def exceeded_by(cloud: Cloud, request: StartRequest, basis: Basis, at_us: int) -
     """Return the first quota that refuses a spot start: overrunning cores, what overran lately, running cores, the
     share of its book.
     """
-    if request.owner is None:
+    owner = request.account
+    if owner is None:
         return None
-    use = (
-        _overrunning(cloud, request.owner, at_us)
-        or _overran(cloud, request.owner, at_us)
-        or _cores(cloud, request.owner, request)
-    )
+    use = _overrunning(cloud, owner, at_us) or _overran(cloud, owner, at_us) or _cores(cloud, owner, request)
     if use is None and basis.book is not None and basis.probability is not None:
         asked = basis.book.weight * (basis.estimated_probability or 0.0)
-        use = exceeded_share(cloud, request.owner, basis.probability, basis.book, asked, at_us)
+        use = exceeded_share(cloud, owner, basis.probability, basis.book, asked, at_us)
     return use
 
 
 def has_overrun(cloud: Cloud, request: StartRequest, at_us: int) -> bool:
     """Return True if the owner's instances overran too much lately, those included that the start would displace."""
-    return request.owner is not None and _overran(cloud, request.owner, at_us) is not None
+    return request.account is not None and _overran(cloud, request.account, at_us) is not None
 
 
 def exceeded_by_extension(cloud: Cloud, running: Running, basis: Basis, at_us: int) -> QuotaUse | None:

@@ -23,7 +23,8 @@ class StartRequest:
     stands for admins, who may use any id. `count` is the number of members of a group, which are placed, promised and
     evicted together; only spot starts may have more than 1. `nodes` are the only ones that it may take; none: any. They
     are what the controller can use now, and no part of what is asked. `project` and `user` tell for whom it is. An
-    `observed` start is not asked for: its controller tells of it.
+    `observed` start is not asked for: its controller tells of it. What a controller asks `for_project` counts for that
+    project instead of the controller.
     """
 
     instance_id: str
@@ -39,6 +40,12 @@ class StartRequest:
     project: str | None = None
     user: str | None = None
     observed: bool = False
+    for_project: bool = False
+
+    @property
+    def account(self) -> str | None:
+        """Return the owner whose quotas hold for the start, as the log will name it."""
+        return self.project if self.for_project and self.project is not None else self.owner
 
 
 @quick()

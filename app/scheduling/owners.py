@@ -111,7 +111,12 @@ async def remove_quota(scheduler: Scheduler, cloud_name: str, owner: str, at_us:
     return await scheduler.change(cloud_name, decide, at_us)
 
 
+def is_owner_name(name: str) -> bool:
+    """Return True if an owner can have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
 def check_owner(owner: str) -> None:
     """Raise OwnerNotFound if no owner can have this name."""
-    if not _NAME.fullmatch(owner):
+    if not is_owner_name(owner):
         raise OwnerNotFound(f"no owner can be called {owner!r}: owners are what names of tokens have up to a dot")

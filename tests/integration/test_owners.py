@@ -108,6 +108,32 @@ def test_an_owner_has_the_cores_of_its_quota_and_no_more(service: Service) -> No
     cloud.audited()
 
 
+def test_what_a_controller_starts_for_a_project_is_the_projects(service: Service) -> None:
+    cloud = Tenants(service, "controlled", owner_cores=2)
+    for name, role in (("nova", "service"), ("liar", "member")):
+        body = {"name": f"controlled-{name}.2026", "role": role, "cloud": cloud.name}
+        cloud.tokens[name] = cloud.post("/v1/tokens", body)["token"]
+    assert [cloud.start(f"r{n}", n, "nova", project="red")["status"] for n in range(3)] == ["accepted"] * 2 + [
+        "rejected"
+    ]
+    assert cloud.start("b0", 3, "nova", project="blue")["status"] == "accepted", (
+        "another project has a quota of its own"
+    )
+    start = {"id": "r3", "market": "spot", "flavor": "c1", "lifetime_s": 600, "at": at(4), "project": "red"}
+    batch = cloud.post(f"{cloud.path}/batch", {"operations": [{"start": start}]}, "nova")
+    assert batch["results"][0]["body"]["reason"] == "quota_exceeded", "in a batch too"
+    assert cloud.start("x0", 5, "liar", project="red", flavor="c2")["status"] == "accepted", "a member is its own owner"
+    assert cloud.start("x1", 5, "liar", project="green")["reason"] == "quota_exceeded", "whatever project it names"
+    assert cloud.start("o0", 6, "nova", flavor="c2")["status"] == "accepted", "a controller that names none is one, too"
+    assert cloud.start("o1", 6, "nova", project="dotted.name")["reason"] == "quota_exceeded", "no owner is called so"
+    running = {name: one["running_cores"] for name, one in cloud.owners().items()}
+    assert running == {"red": 2, "blue": 1, "controlled-liar": 2, "controlled-nova": 2}
+    assert cloud.client.get(f"{cloud.path}/instances/r0").json()["owner"] == "red"
+    cloud.client.delete(f"{cloud.path}/instances/r0?at={at(7)}", headers=cloud.headers("nova")).raise_for_status()
+    assert cloud.start("r4", 8, "nova", project="red")["status"] == "accepted"
+    cloud.audited()
+
+
 def test_two_processes_keep_one_quota(service: Service, database_url: str) -> None:
     cloud = Tenants(service, "two-quotas", owner_cores=4)
     results: list[str] = []

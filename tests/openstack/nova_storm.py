@@ -169,8 +169,9 @@ class Storm:
 
 
 def _is_stuck(server: Any) -> bool:
-    updated_s = time.mktime(time.strptime(server.updated_at, "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
-    return time.time() - updated_s > STUCK_S
+    """Tell whether nothing has come of a server for long. Of one in no cell yet Nova always says: updated now."""
+    since = datetime.fromisoformat(server.created_at if server.status == "BUILD" else server.updated_at)
+    return (datetime.now(UTC) - since).total_seconds() > STUCK_S
 
 
 def main() -> None:

@@ -34,6 +34,7 @@ from app.scheduling.elsewhere import Elsewhere
 from app.scheduling.http.batches import FEW, read_batch
 from app.scheduling.log_reads import LogReads
 from app.scheduling.novas import NovaClouds
+from app.scheduling.owners import is_owner_name
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.wire.instances import (
     DrillBody,
@@ -82,7 +83,7 @@ def _of_project(request: Request, body: SingleStartBody) -> StartRequest:
 
     Raises Forbidden if it says otherwise.
     """
-    project, asked = project_of(request), body.request(owner_of(request))
+    project, asked = project_of(request), _counted(request, body.request(owner_of(request)))
     if project is None:
         return asked
     if asked.project not in (None, project):
@@ -91,6 +92,12 @@ def _of_project(request: Request, body: SingleStartBody) -> StartRequest:
         raise Forbidden("jobs are not of one project: this needs the role member")
     _check_not_novas(request)
     return replace(asked, project=project)
+
+
+def _counted(request: Request, asked: StartRequest) -> StartRequest:
+    """Return the start; what a controller asks for a project counts for that project, if an owner can have its name."""
+    is_named = asked.project is not None and is_owner_name(asked.project)
+    return replace(asked, for_project=True) if is_named and caller_of(request).role == Role.SERVICE else asked
 
 
 async def stop_instance(request: Request) -> Response:
@@ -177,7 +184,8 @@ async def run_batch(request: Request) -> Response:
     has written anything. If an operation after that needs one, this and all further ones are not decided and say so
     (`preemptible.batch.epochs_crossed`): send them again.
     """
-    operations = await read_batch(request, owner_of(request))
+    read = await read_batch(request, owner_of(request))
+    operations = [_counted(request, one) if isinstance(one, StartRequest) and one.project else one for one in read]
     _check_may_tell(request, operations)
     outcomes = await reached(request, Scheduler).batch(request.path_params["cloud"], operations)
     request_id = request.scope["state"]["request_id"]

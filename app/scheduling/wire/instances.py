@@ -93,7 +93,11 @@ class StartBody(Body):
         description="The only nodes that it may take; unknown ones are passed over. null: any. The quote is of the "
         "whole cloud. A repeated request may name others.",
     )
-    project: Name | None = Field(None, description="The project that it is for. It decides nothing.")
+    project: Name | None = Field(
+        None,
+        description="The project that it is for. A controller's start counts in this project's quotas; of others it "
+        "decides nothing.",
+    )
     user: Name | None = Field(None, description="The user of that project who asked for it. It decides nothing.")
 
     @model_validator(mode="after")
