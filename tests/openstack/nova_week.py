@@ -186,8 +186,13 @@ def settle(lab: NovaLab, daemon: NovaDaemon) -> float:
     began_s = time.monotonic()
     until(lambda: not _busy(lab) and not differences(lab), _AGREE_S, lambda: f"{_busy(lab)}\n{differences(lab)}", 2.0)
     time.sleep(10)  # two polls of the daemon
-    until(lambda: daemon.figure("tenure_nova_waiting_seconds") < 1, 60, daemon.output, 1.0)
+    until(lambda: daemon.figure("tenure_nova_waiting_seconds") < 1, _AGREE_S, lambda: _waiting(daemon), 1.0)
     return time.monotonic() - began_s
+
+
+def _waiting(daemon: NovaDaemon) -> str:
+    names = ("tenure_nova_waiting_servers", "tenure_nova_waiting_seconds", "tenure_nova_disagreements")
+    return ", ".join(f"{name} {daemon.figure(name):g}" for name in names)
 
 
 def _busy(lab: NovaLab) -> list[str]:
