@@ -200,7 +200,7 @@ def test_labels_are_few_and_never_name_an_instance_or_a_caller(service: Service,
             assert found.keys() <= {
                 "cloud", "market", "outcome", "reason", "status", "operation", "flavor", "class", "owner", "task",
                 "kind", "what", "version", "le", "generation", "implementation", "major", "minor", "patchlevel",
-                "venue",
+                "venue", "where",
                 "cluster", "pool", "state", "why", "result",
                 "peer", "wish", "word", "end", "by",
             }  # fmt: skip
