@@ -32,14 +32,18 @@ class Mirror:
         return self._newest - timedelta(seconds=OVERLAP_S)
 
     def replace(self, servers: Iterable[Server], asked_at: datetime) -> set[str]:
-        """Take the whole list; return the ids that are not in it any more. Those deleted lately are remembered."""
+        """Take the whole list; return the ids that are not in it any more, and were not seen deleted.
+
+        Those deleted lately are remembered.
+        """
         fresh = {server.id: server for server in servers}
         with self._changing:
             lost = self._servers.keys() - fresh.keys()
-            kept = {one: self._servers[one] for one in lost if self._is_remembered(self._servers[one], asked_at)}
+            deleted = {one: self._servers[one] for one in lost if self._servers[one].status == _DELETED}
+            kept = {one: row for one, row in deleted.items() if asked_at - row.updated_at < _REMEMBERED}
             self._servers = {**fresh, **kept}
             self._took(fresh.values(), asked_at)
-        return lost - kept.keys()
+        return lost - deleted.keys()
 
     def take(self, changed: Iterable[Server], asked_at: datetime) -> set[str]:
         """Take changed servers; return the ids of those that are not as they were."""
@@ -81,7 +85,3 @@ class Mirror:
     def _took(self, servers: Iterable[Server], asked_at: datetime) -> None:
         self._newest = max([self._newest, *(one.updated_at for one in servers)])
         self.fresh_at = asked_at
-
-    @staticmethod
-    def _is_remembered(server: Server, now: datetime) -> bool:
-        return server.status == _DELETED and now - server.updated_at < _REMEMBERED

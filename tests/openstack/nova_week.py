@@ -221,7 +221,7 @@ class WeekFound:
     def told(self, asked: WeekAsked) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
         run = {"tables": self.tables, "settled_after_s": round(self.settled_after_s, 1), "audit": self.audit}
-        return {"asked": asdict(asked), "replayed": asdict(self.replayed), **run, **self.compared.told()}
+        return {"asked": asdict(asked), "replayed": vars(self.replayed), **run, **self.compared.told()}
 
 
 def live(
@@ -268,9 +268,9 @@ def main() -> None:
             daemon = NovaDaemon(lab)
             daemon.wait_until_it_works()
             found = live(lab, daemon, asked, Path(folder), _say, 60 * asked.minutes * words.from_day / 7)
+        _print(found, asked)
         if words.json:
             words.json.write_text(json.dumps(found.told(asked), default=str, indent=1))
-        _print(found, asked)
     finally:
         if not words.stays:
             lab.down()

@@ -85,8 +85,17 @@ def test_the_deleted_are_remembered_for_a_while() -> None:
     mirror.take([deleted], AT)
     assert mirror.replace([], AT) == {"a"}
     assert mirror.get("b")[0] == deleted
-    assert mirror.replace([], AT + timedelta(hours=1)) == {"b"}
+    assert mirror.replace([], AT + timedelta(hours=1)) == set()
     assert len(mirror) == 0
+
+
+def test_a_deletion_that_was_seen_is_not_looked_at_again() -> None:
+    mirror = Mirror()
+    deleted = replace(SECOND, status="DELETED")
+    for hour in range(1, 4):
+        mirror.put(deleted)
+        assert mirror.replace([FIRST], AT + timedelta(hours=hour)) == set()
+    assert mirror.replace([], AT + timedelta(hours=4)) == {"a"}
 
 
 def test_every_figure_is_explained() -> None:
