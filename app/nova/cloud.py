@@ -19,6 +19,10 @@ from app.nova.session import PAGE, OpenStackRefused, OpenStackSession
 _LISTED = "2.61"
 """The microversion of lists of servers: from 2.63 on Nova reads more of each than is wanted here."""
 
+_ON_NODES = frozenset({"compute_terminate_instance", "compute_soft_delete_instance"})
+_ACTIONS = 5
+"""The newest actions of a server are read, one request for each deletion among them."""
+
 
 class Provider(NamedTuple):
     """A resource provider of Placement; `generation` changes with its inventories, and with what runs there."""
@@ -80,6 +84,19 @@ class NovaCloud(OpenStackSession):
             found = [self._read(one) for one in self._json("compute", f"/servers/detail?{asked}", _LISTED)["servers"]]
         # Nova leaves out a filter that a policy of the cloud does not let this user use.
         return next((one for one in found if one.id == server), None)
+
+    def is_at_deletion(self, server: str) -> bool:
+        """Return whether a server's node has begun to delete it, and not ended. True if Nova does not tell that."""
+        assert is_server_id(server)
+        path = f"/servers/{server}/os-instance-actions"
+        try:
+            actions = self._json("compute", f"{path}?limit={_ACTIONS}")["instanceActions"]
+            requests = [str(one["request_id"]) for one in actions if one["action"] == "delete"]
+            told = [self._json("compute", f"{path}/{quote(one)}")["instanceAction"] for one in requests]
+        except OpenStackRefused:
+            return True
+        with self._told("actions of a server"):
+            return any(_goes_on(one) for one in told)
 
     def building(self) -> frozenset[str]:
         """Return the ids of all servers that are being built, those in no cell yet among them."""
@@ -172,3 +189,9 @@ class NovaCloud(OpenStackSession):
     def _read(self, told: Mapping[str, Any]) -> Server:
         with self._told("a server"):
             return read_server(told)
+
+
+def _goes_on(deletion: Mapping[str, Any]) -> bool:
+    """Tell whether a node is at a deletion. A cloud's policy may hide the events of actions."""
+    events = deletion.get("events")
+    return events is None or any(one["event"] in _ON_NODES and one["finish_time"] is None for one in events)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Event, Lock, Thread
 
@@ -254,6 +254,9 @@ class NovaKeeper:
         verdict = self._verdict(server, known, seen_at)
         if any(step.kind is StepKind.CLEAR for step in verdict.steps):  # its own user may have just ended it
             server, seen_at = self._ask_nova(server_id)
+            verdict = self._verdict(server, known, seen_at)
+        if verdict.asks and server is not None:
+            server = replace(server, is_at_deletion=self._nova.is_at_deletion(server_id))
             verdict = self._verdict(server, known, seen_at)
         is_told = self._take(verdict.steps, server_id, server)
         return verdict.again_s if is_told else min(verdict.again_s or _LONGEST_PAUSE_S, _LONGEST_PAUSE_S)

@@ -124,8 +124,7 @@ class _Translating:
 
 def _reason(response: Any) -> str:  # noqa: ANN401 - of requests
     """Return what an error says of itself, shortly."""
-    with suppress(ValueError, AttributeError, TypeError):
-        told = response.json()
-        found = next(iter(told.values()))
+    with suppress(ValueError, AttributeError, TypeError, LookupError):
+        found = [*response.json().values()][0]
         return str(found["message"] if isinstance(found, dict) else found[0]["detail"])[:300]
     return str(response.reason)[:300]

@@ -65,7 +65,27 @@ class LongNova:
         return SimpleNamespace(status_code=200, json=lambda: {"servers": page, **links})
 
 
-def cloud_of(nova: Nova | LongNova, monkeypatch: pytest.MonkeyPatch) -> NovaCloud:
+class ActingNova:
+    """A compute service that tells the actions of its one server, with the events of each; none: it tells no events."""
+
+    def __init__(self, *actions: tuple[str, list[dict[str, Any]] | None], refuses: int = 0) -> None:
+        self.actions, self.refuses = actions, refuses
+
+    def get(self, path: str, **_: object) -> SimpleNamespace:
+        if self.refuses:
+            return SimpleNamespace(status_code=self.refuses, reason="no", json=dict)
+        place = f"/servers/{UUID}/os-instance-actions"
+        assert path.startswith(place)
+        rows = [{"action": name, "request_id": f"req-{at}"} for at, (name, _) in enumerate(self.actions)]
+        if path.startswith(f"{place}?"):
+            return SimpleNamespace(status_code=200, json=lambda: {"instanceActions": rows})
+        at = int(path.removeprefix(f"{place}/req-"))
+        events = self.actions[at][1]
+        told = {} if events is None else {"events": events}
+        return SimpleNamespace(status_code=200, json=lambda: {"instanceAction": rows[at] | told})
+
+
+def cloud_of(nova: Nova | LongNova | ActingNova, monkeypatch: pytest.MonkeyPatch) -> NovaCloud:
     def connect(self: Any) -> None:
         self._asked, self._failures = lambda: None, (RuntimeError,)
         self._connection = SimpleNamespace(compute=nova)
@@ -104,3 +124,26 @@ def test_a_list_is_read_from_both_ends_and_nothing_is_left_out(turns: bool, monk
             assert not any("sort_dir=asc" in path for path in nova.asked)
         elif turns:
             assert len(nova.asked) <= count // 4 + 3, (seed, nova.asked)
+
+
+BEGUN = {"event": "compute_terminate_instance", "finish_time": None}
+ENDED = BEGUN | {"finish_time": "2026-11-23T12:00:00.000000"}
+
+
+@pytest.mark.parametrize(
+    ("nova", "is_at_it"),
+    [
+        (ActingNova(("delete", [BEGUN]), ("create", [])), True),
+        (ActingNova(("delete", []), ("delete", [ENDED, BEGUN])), True),
+        (ActingNova(("delete", None)), True),
+        (ActingNova(refuses=403), True),
+        (ActingNova(("delete", []), ("create", [BEGUN])), False),
+        (ActingNova(("delete", [ENDED])), False),
+        (ActingNova(("reboot", None)), False),
+        (ActingNova(), False),
+    ],
+)
+def test_a_node_is_at_a_deletion_once_it_has_begun_and_until_it_has_ended(
+    nova: ActingNova, is_at_it: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cloud_of(nova, monkeypatch).is_at_deletion(UUID) is is_at_it

@@ -39,6 +39,7 @@ class World:
     told: list[Any] = field(default_factory=list)
     aborted: list[Life] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    is_at_it: bool = True
 
     def changed_since(self, _at: datetime) -> list[Server]:
         return self.listed
@@ -59,6 +60,14 @@ class World:
         if self.is_full:
             raise OpenStackRefused(403, "metadata property count exceeds 128")
         self.told.append(dict(marks))
+        return True
+
+    def is_at_deletion(self, server: str) -> bool:
+        self.asked.append(server)
+        return self.is_at_it
+
+    def act(self, server: str, action: str) -> bool:
+        self.done.append(f"{action} {server}")
         return True
 
     def reset(self, _server: str) -> bool:
@@ -112,6 +121,18 @@ def test_a_server_without_a_promise_is_asked_for_by_itself_before_it_is_ended() 
     world.now = SPOT
     keeper._tried(ID)
     assert world.done == [ID]
+
+
+@pytest.mark.parametrize(("is_at_it", "done"), [(True, []), (False, [f"forceDelete {ID}"])])
+def test_a_deletion_that_takes_seconds_is_asked_about(is_at_it: bool, done: list[str]) -> None:
+    now = datetime.now(UTC)
+    deleting = replace(SPOT, task="deleting", updated_at=now - timedelta(seconds=8))
+    world = World([deleting], deleting, replace(KNOWN, ended_at=now - timedelta(seconds=9)), is_at_it=is_at_it)
+    keeper = keeper_of(world)
+    keeper._poll()
+    keeper._tried(ID)
+    assert world.asked == [ID]
+    assert world.done == done
 
 
 def test_made_up_notifications_cause_few_looks() -> None:

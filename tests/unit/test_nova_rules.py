@@ -203,12 +203,37 @@ def test_shelving_keeps_what_can_be_kept(state: str, task: str | None, steps: li
 
 def test_a_deletion_that_takes_too_long_is_forced() -> None:
     deleting = replace(QUIET, task="deleting", updated_at=NOW - timedelta(seconds=20))
-    assert verdict(deleting, ended("evicted")) == ServerVerdict(again_s=40)
+    assert verdict(replace(deleting, is_at_deletion=True), ended("evicted")) == ServerVerdict(again_s=40)
     assert kinds(replace(deleting, updated_at=NOW - timedelta(seconds=60)), ended("evicted")) == ["reset", "force"]
     renamed = replace(deleting, updated_at=NOW)
-    assert verdict(renamed, ended("evicted", leaves_by=NOW - timedelta(seconds=359))).again_s == 1
+    lately = replace(renamed, is_at_deletion=True)
+    assert verdict(lately, ended("evicted", leaves_by=NOW - timedelta(seconds=359))).again_s == 1
     assert kinds(renamed, ended("evicted", leaves_by=NOW - timedelta(seconds=360))) == ["reset", "force"]
     assert kinds(QUIET, ended("evicted"), NovaChoices(ending=ServerEnding.FORCE)) == ["force"]
+
+
+def test_a_deletion_that_no_node_has_begun_is_forced_soon_and_then_ever_later() -> None:
+    evicted = ended("evicted", leaves_by=NOW - timedelta(seconds=6))
+    asked_for = replace(QUIET, task="deleting", updated_at=NOW - timedelta(seconds=4))
+    assert verdict(asked_for, evicted) == ServerVerdict(again_s=1)
+    late = replace(asked_for, updated_at=NOW - timedelta(seconds=5))
+    assert verdict(late, evicted) == ServerVerdict(again_s=0, asks=True)
+    assert verdict(replace(late, is_at_deletion=True), evicted) == ServerVerdict(again_s=55)
+    lost = verdict(replace(late, is_at_deletion=False), evicted)
+    assert [str(step.kind) for step in lost.steps] == ["reset", "force"]
+    assert lost.again_s == 5
+    old = ended("evicted", leaves_by=NOW - timedelta(seconds=80))
+    assert verdict(replace(late, is_at_deletion=False), old) == ServerVerdict(again_s=55), "its node has much to do"
+    older = replace(late, updated_at=NOW - timedelta(seconds=20), is_at_deletion=False)
+    assert verdict(older, old).again_s == 20
+    assert [str(step.kind) for step in verdict(older, old).steps] == ["reset", "force"]
+
+
+def test_a_shelving_that_nova_has_lost_ends_in_a_deletion() -> None:
+    shelving = seen("ACTIVE", task="shelving")
+    evicted = ended("evicted", leaves_by=NOW)
+    assert kinds(shelving, evicted, SHELVES, NOW + timedelta(seconds=1799)) == []
+    assert kinds(shelving, evicted, SHELVES, NOW + timedelta(seconds=1800))[-1] == "delete"
 
 
 SHELVES = NovaChoices(ending=ServerEnding.SHELVE)
@@ -261,7 +286,8 @@ def test_an_unpromised_spot_server_ends(state: str, known: KnownLife | None) -> 
     assert kinds(server, known, NovaChoices(unpromised=UnpromisedFate.KEEP)) == []
     assert verdict(server, known, now=START + timedelta(seconds=23)) == ServerVerdict(again_s=40)
     assert kinds(replace(server, node="elsewhere"), known) == []
-    assert kinds(replace(server, task="deleting"), known) == []
+    assert kinds(replace(server, task="deleting", updated_at=NOW), known) == []
+    assert kinds(replace(server, task="deleting", updated_at=NOW - timedelta(seconds=60)), known) == ["reset", "force"]
 
 
 @pytest.mark.parametrize("state", HOLDS)

@@ -21,6 +21,9 @@ SURELY_AFTER_S = 5.0
 ABSENT_AFTER_S = 30.0
 """A server that Nova does not find may be on its way from its API to its cell for so long."""
 _AGAIN_S = 5.0
+_BEGINS_S = 5.0
+"""A node that is well has begun with a deletion by then. Later ones wait for longer, by a share of what has passed."""
+_BEGINS = 0.25
 _DOUBTS = 5
 """For so many times `force_after_s` from its deadline on a server's own word counts for when its deletion began."""
 _SHELVES_FROM = frozenset({"ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED"})
@@ -177,25 +180,36 @@ def _evicted(server: Server, known: KnownLife, choices: NovaChoices, now: dateti
 
 
 def _end(server: Server, due_at: datetime, choices: NovaChoices, now: datetime) -> ServerVerdict:
-    """End a server that had to go at `due_at`. Its owner moves `updated_at`, as by a new name, and gains little."""
+    """End a server that had to go at `due_at`."""
     why = "Tenure has evicted it"
     if server.task in _DELETING:
-        latest_at = due_at + timedelta(seconds=_DOUBTS * choices.force_after_s)
-        since_s = (now - min(server.updated_at, latest_at)).total_seconds()
-        if since_s < choices.force_after_s:
-            return ServerVerdict(again_s=choices.force_after_s - since_s)
-        lost = f"{why}, and Nova has lost its deletion"  # it ignores another one while it takes this one for going on
-        return ServerVerdict(
-            (ServerStep(StepKind.RESET, lost), ServerStep(StepKind.FORCE, lost)), choices.force_after_s
-        )
+        return _deleting(server, why, due_at, choices, now)
     if choices.ending is ServerEnding.FORCE:
         return ServerVerdict((ServerStep(StepKind.FORCE, why),), choices.force_after_s)
     if choices.ending is ServerEnding.SHELVE:
-        if server.task is not None and server.task.startswith(_SHELVING):
+        is_hung = (now - due_at).total_seconds() >= choices.build_timeout_s
+        if server.task is not None and server.task.startswith(_SHELVING) and not is_hung:
             return ServerVerdict(again_s=_AGAIN_S)
         if (kind := _shelving_step(server, due_at, choices, now)) is not None:
             return ServerVerdict((ServerStep(kind, why),), _AGAIN_S)
     return ServerVerdict((ServerStep(StepKind.DELETE, why),), choices.force_after_s)
+
+
+def _deleting(server: Server, why: str, due_at: datetime, choices: NovaChoices, now: datetime) -> ServerVerdict:
+    """Wait for a deletion; force it if it takes too long, or if its node has not begun: Nova may have lost it.
+
+    Nova ignores another one while it takes the first for going on, so that is reset. The owner moves `updated_at`, as
+    by a new name, and gains little.
+    """
+    latest_at = due_at + timedelta(seconds=_DOUBTS * choices.force_after_s)
+    since_s = (now - min(server.updated_at, latest_at)).total_seconds()
+    begins_s = min(max(_BEGINS * (now - due_at).total_seconds(), _BEGINS_S), choices.force_after_s)
+    if since_s >= choices.force_after_s or (server.is_at_deletion is False and since_s >= begins_s):
+        lost = f"{why}, and Nova has lost its deletion"
+        return ServerVerdict((ServerStep(StepKind.RESET, lost), ServerStep(StepKind.FORCE, lost)), begins_s)
+    if server.is_at_deletion is None:
+        return ServerVerdict(again_s=max(begins_s - since_s, 0.0), asks=since_s >= begins_s)
+    return ServerVerdict(again_s=choices.force_after_s - since_s)
 
 
 def _shelving_step(server: Server, due_at: datetime, choices: NovaChoices, now: datetime) -> StepKind | None:
@@ -227,12 +241,13 @@ def _unknown(
         return ServerVerdict((*_confirms(known, "it is on-demand now, and is not ended"), observes))
     if choices.unpromised is UnpromisedFate.KEEP:
         return ServerVerdict()
-    left_s = choices.unpromised_after_s - (now - (server.launched_at or server.created_at)).total_seconds()
-    if left_s > 0:
-        return ServerVerdict(again_s=left_s)
+    due_at = (server.launched_at or server.created_at) + timedelta(seconds=choices.unpromised_after_s)
+    if due_at > now:
+        return ServerVerdict(again_s=(due_at - now).total_seconds())
+    why = "nothing is promised to this spot server"
     if server.task in _DELETING:
-        return ServerVerdict()
-    return ServerVerdict((ServerStep(StepKind.CLEAR, "nothing is promised to this spot server"),))
+        return _deleting(server, why, max(due_at, server.updated_at), choices, now)
+    return ServerVerdict((ServerStep(StepKind.CLEAR, why),))
 
 
 def _running(server: Server, known: KnownLife, nodes: AbstractSet[str]) -> ServerVerdict:

@@ -22,7 +22,10 @@ class Presence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server of Nova, in Nova's words but for the size. `node` is the hypervisor's name, `updated` Nova's time."""
+    """A server of Nova, in Nova's words but for the size. `node` is the hypervisor's name, `updated` Nova's time.
+
+    `is_at_deletion` tells of one that is being deleted whether its node has begun with it; None: nobody has asked.
+    """
 
     id: str
     status: str
@@ -38,6 +41,7 @@ class Server:
     user: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     tags: frozenset[str] = frozenset()
+    is_at_deletion: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,11 @@ class ServerStep:
 
 @dataclass(frozen=True, slots=True)
 class ServerVerdict:
-    """The steps about one server in their order, and in how many seconds to look at it again; None: when it changes."""
+    """The steps about one server in their order, and in how many seconds to look at it again; None: when it changes.
+
+    If it `asks`, it is to be decided again by a server that tells `is_at_deletion`.
+    """
 
     steps: tuple[ServerStep, ...] = ()
     again_s: float | None = None
+    asks: bool = False
