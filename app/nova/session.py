@@ -124,7 +124,7 @@ class _Translating:
 
 def _reason(response: Any) -> str:  # noqa: ANN401 - of requests
     """Return what an error says of itself, shortly."""
-    with suppress(ValueError, AttributeError, TypeError, LookupError):
-        found = [*response.json().values()][0]
+    with suppress(ValueError, AttributeError, TypeError, LookupError, StopIteration):
+        found = next(iter(response.json().values()))
         return str(found["message"] if isinstance(found, dict) else found[0]["detail"])[:300]
     return str(response.reason)[:300]
