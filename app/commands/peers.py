@@ -80,6 +80,16 @@ Count = Annotated[int | None, typer.Option(min=1, help="The most instances of on
 ObjectsUrl = Annotated[
     str | None, typer.Option(metavar="URL", help="The endpoint of its object store; without it no data is moved.")
 ]
+LinkRate = Annotated[
+    float | None,
+    typer.Option(
+        "--link",
+        metavar="MBIT_S",
+        min=0.001,
+        max=10**6,
+        help="The rate of data from it in 10^6 bit/s, until it is learned.",
+    ),
+]
 DataShare = Annotated[
     str | None, typer.Option("--data", metavar="BYTES", help="The most data of all of its jobs here: 100GB.")
 ]
@@ -115,6 +125,7 @@ def add(
     count: Count = None,
     longest: Longest = None,
     objects_url: ObjectsUrl = None,
+    link: LinkRate = None,
     data: DataShare = None,
     as_json: options.Json = False,
 ) -> None:
@@ -127,7 +138,9 @@ def add(
         raise InputError("a new peer needs --token-file, with the token of the role peer that it gave us")
     with _changing():
         quota = _quota(offers, cores_share, count, longest, data)
-        entered = client.add_peer(peer, peer_url, their_cloud, token, quota=quota, objects_url=objects_url)
+        entered = client.add_peer(
+            peer, peer_url, their_cloud, token, quota=quota, objects_url=objects_url, link_mbit_s=link
+        )
     _print(entered, as_json=as_json)
 
 
@@ -157,6 +170,7 @@ def change(
     count: Count = None,
     longest: Longest = None,
     objects_url: ObjectsUrl = None,
+    link: LinkRate = None,
     data: DataShare = None,
     as_json: options.Json = False,
 ) -> None:
@@ -169,6 +183,7 @@ def change(
             token=_token(token_file),
             quota=_quota(offers, cores_share, count, longest, data),
             objects_url=objects_url,
+            link_mbit_s=link,
         )
     _print(changed, as_json=as_json)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from app.federation.rules.data import Direction
-from app.federation.rules.links import LinkRate, learned
+from app.federation.rules.links import LinkRate, learned, told
 from app.federation.store import LinkSamples
 
 WAYS = (Direction.IN, Direction.OUT)
@@ -25,10 +25,12 @@ class Links:
     def __init__(self, samples: LinkSamples) -> None:
         self._samples = samples
 
-    async def of(self, peer: str, direction: Direction) -> LinkRate | None:
-        """Return what is known of one link; None: too little."""
+    async def of(self, peer: str, direction: Direction, told_mbit_s: float | None = None) -> LinkRate | None:
+        """Return what is known of one link, by an operator's word if it has not been learned; None: too little."""
         samples, active = await self._samples.read(peer)
-        return learned(samples.get((peer, direction), []), active.get((peer, direction), 0))
+        waiting = active.get((peer, direction), 0)
+        found = learned(samples.get((peer, direction), []), waiting)
+        return told(told_mbit_s, waiting) if found is None and told_mbit_s is not None else found
 
     async def came(self, peer: str, direction: Direction, size: int, took_us: int) -> None:
         """Enter an object that has just come."""

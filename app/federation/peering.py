@@ -25,7 +25,7 @@ _NEVER_JOB = "none/0"
 
 
 class PeerPlace(NamedTuple):
-    """The place of a peer: its service, the cloud there, the token that it gave us, and its object store.
+    """The place of a peer: its service, the cloud there, the token that it gave us, its object store and its link.
 
     None in a change: it stays as it is.
     """
@@ -34,6 +34,7 @@ class PeerPlace(NamedTuple):
     cloud: str | None
     secret: str | None
     objects_url: str | None
+    link_mbit_s: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,16 +16,20 @@ from app.platform.database.database import Database
 from app.scheduling.store.log import LogAccess
 
 _JOB_KINDS = names_of(Group.JOB)
-_COLUMNS = "name, url, cloud, secret, paused_because, quota, created_at, paused_by, paused_at, judged_from, objects_url"
+_COLUMNS = (
+    "name, url, cloud, secret, paused_because, quota, created_at, paused_by, paused_at, judged_from, objects_url,"
+    " link_mbit_s"
+)
 _ADD = f"""
-INSERT INTO peer (name, url, cloud, secret, quota, objects_url)
-SELECT %(name)s, %(url)s, %(cloud)s, %(secret)s, %(quota)s::jsonb, %(objects_url)s
+INSERT INTO peer (name, url, cloud, secret, quota, objects_url, link_mbit_s)
+SELECT %(name)s, %(url)s, %(cloud)s, %(secret)s, %(quota)s::jsonb, %(objects_url)s, %(link_mbit_s)s
 WHERE (SELECT count(*) FROM peer) < %(most)s
 ON CONFLICT (name) DO NOTHING RETURNING {_COLUMNS}
 """
 _CHANGE = f"""
 UPDATE peer SET url = coalesce(%(url)s, url), cloud = coalesce(%(cloud)s, cloud), secret = coalesce(%(secret)s, secret),
-    quota = quota || %(quota)s::jsonb, objects_url = coalesce(%(objects_url)s, objects_url)
+    quota = quota || %(quota)s::jsonb, objects_url = coalesce(%(objects_url)s, objects_url),
+    link_mbit_s = coalesce(%(link_mbit_s)s, link_mbit_s)
 WHERE name = %(name)s RETURNING {_COLUMNS}
 """
 _PAUSE = """

@@ -27,8 +27,10 @@ from app.domain.events import (
 from app.domain.events.formats import LOG_FORMAT
 from app.domain.jobs import AwayEnd, Federate
 from app.domain.times import SECOND_US
+from app.federation.links import Links
 from app.federation.peering import KNOWN_S
-from app.federation.rules.links import MOST_SAMPLES, LinkSample
+from app.federation.rules.data import Direction
+from app.federation.rules.links import LEAST_SAMPLES, MOST_SAMPLES, LinkRate, LinkSample
 from app.federation.store import LinkSamples, PeerStore
 from app.platform.database.database import Database
 from app.platform.pages.guard import COOKIE
@@ -111,6 +113,31 @@ def test_standing_is_told_in_both_directions(service: Service, run: Run, origin:
     assert 'tenure_peer_quota_used_ratio{cloud="standing",peer="far",what="cores"} 0.5' in text
     assert 'tenure_peer_paused{by="operator",peer="far"} 0.0' in text
     assert service.client.get("/v1/peers/nobody/standing").status_code == 404
+
+
+def test_an_operator_tells_the_rate_of_a_link_until_it_is_learned(service: Service, run: Run) -> None:
+    given = {"name": "slow", "url": URL, "cloud": "c", "token": "t", "link_mbit_s": 80}
+    assert service.client.post("/v1/peers", json=given).json()["link_mbit_s"] == 80
+    assert json.loads(run("set", "slow", "--link", "8", "--json")[1])["link_mbit_s"] == 8
+    assert service.client.patch("/v1/peers/slow", json={"quota": {"offers": 3}}).json()["link_mbit_s"] == 8
+    for wrong in (0, -1, "fast", 10**7):
+        assert service.client.patch("/v1/peers/slow", json={"link_mbit_s": wrong}).status_code == 400
+
+    async def rates() -> tuple[LinkRate | None, LinkRate | None]:
+        database = Database(service.settings.database_url)
+        samples = LinkSamples(database)
+        before = await Links(samples).of("slow", Direction.IN, 8)
+        for _ in range(LEAST_SAMPLES):
+            await samples.add("slow", "in", 8 * 10**6, SECOND_US)
+        after = await Links(samples).of("slow", Direction.IN, 8)
+        await database.close()
+        return before, after
+
+    before, after = asyncio.run(rates())
+    assert before == LinkRate(10**6, 0, 0, 0)
+    assert after is not None
+    assert (after.bytes_per_s, after.samples) == (8 * 10**6, LEAST_SAMPLES)
+    service.client.delete("/v1/peers/slow").raise_for_status()
 
 
 @pytest.mark.usefixtures("origin")

@@ -57,6 +57,7 @@ ARGUMENTS: dict[str, Any] = {
     "webhook": "1", "url": "https://example.org/", "kinds": ["instance_evicted"], "seqs": [7],
     "pause_s": 60.0, "age_s": 1.5, "write_s": 30.0, "restore_s": 45.0, "at_risk_s": 1.5, "loss_every_s": 7200.0,
     "inputs": [("in", 1, "0" * 64)], "outputs": [("out", 1)], "objects_url": "https://objects.example.org",
+    "link_mbit_s": 100.0,
     "peer": "b", "quota": {"offers": 9}, "federate": "allowed", "peers": ["b"], "on_preempted": "fail",
     "id": "nightly-1", "jobs": [{"id": "render", "work_s": 60, "value": 1}], "venues": ["aws-east"], "clouds": [],
     "rates": [], "checkpoint": {"write_s": 60, "read_s": 60}, "launch_s": 1, "most_per_pool": 2, "zone_share": 0.5,

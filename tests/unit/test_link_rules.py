@@ -17,6 +17,7 @@ from app.federation.rules.links import (
     learned,
     stage_granted_us,
     takes_us,
+    told,
 )
 
 MEBIBYTE = 2**20
@@ -124,3 +125,12 @@ def test_a_host_gives_three_times_the_estimate_at_most_what_is_asked_and_refuses
 
 def test_a_host_never_gives_more_than_is_asked() -> None:
     assert stage_granted_us(30 * SECOND_US, LinkRate(10**9, 9, 0, 0), 1) == 30 * SECOND_US
+
+
+def test_an_operators_rate_judges_as_a_learned_one_does() -> None:
+    link = told(80, 1)
+    assert link == LinkRate(10 * 10**6, 0, 0, 1)
+    assert takes_us(link, 10**9) == 201 * SECOND_US
+    assert stage_granted_us(200 * SECOND_US, link, 10**9) is None
+    assert stage_granted_us(1000 * SECOND_US, link, 10**9) == 603 * SECOND_US
+    assert told(0.001, 0).bytes_per_s == 125

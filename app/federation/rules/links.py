@@ -22,6 +22,7 @@ LEAST_SAMPLES = 5
 LINK_SLOW = "link_slow"
 """The reason of a host that the inputs would not come in the time that the origin gives them."""
 _TENTH = 10
+_BYTES_OF_MBIT = 125_000
 _FRESH_US = HOUR_US
 _SETUP_US = SECOND_US
 _SPARE = 3
@@ -39,7 +40,7 @@ class LinkRate(NamedTuple):
     """The knowledge of a link: the rate of one transfer alone, and the number of those that it rests on.
 
     `newest_us`: since when the newest of them is over; `active`: the transfers that wait or are under way now, with
-    which the next one shares the link.
+    which the next one shares the link. Without samples it is an operator's word.
     """
 
     bytes_per_s: int
@@ -59,6 +60,11 @@ def learned(samples: Sequence[LinkSample], active: int) -> LinkRate | None:
         return None
     rates = sorted(max(one.bytes * SECOND_US // max(one.took_us, 1), 1) for one in newest)
     return LinkRate(rates[max((len(rates) + 1) // _TENTH, 1) - 1], len(newest), newest[0].age_us, active)
+
+
+def told(mbit_s: float, active: int) -> LinkRate:
+    """Return an operator's rate, in 10^6 bit/s, as the knowledge of a link."""
+    return LinkRate(max(int(mbit_s * _BYTES_OF_MBIT), 1), 0, 0, active)
 
 
 def takes_us(link: LinkRate, size: int) -> int:

@@ -14,7 +14,8 @@ class Peer:
 
     `name` is also that of the tokens that it shows here, up to their first dot. `paused_by`: an operator, or the
     breaker, which looks at awards that ended since `judged_from`. `objects_url`: the endpoint of its object store, to
-    which all its links must lead; None: no data of jobs is moved from or to it.
+    which all its links must lead; None: no data of jobs is moved from or to it. `link_mbit_s`: the rate of data from it
+    in 10^6 bit/s, by an operator's word, which counts until its link is learned.
     """
 
     name: str
@@ -28,3 +29,4 @@ class Peer:
     paused_at: datetime | None
     judged_from: datetime
     objects_url: str | None = None
+    link_mbit_s: float | None = None

@@ -36,9 +36,11 @@ _LONGEST_URL = 2000
 GIGABYTE = 10**9
 PeerName = Annotated[str, Field(pattern=f"^{OWNER_PATTERN}$", max_length=_LONGEST_NAME)]
 Url = Annotated[str, Field(min_length=1, max_length=_LONGEST_URL)]
+LinkMbits = Annotated[float, Field(ge=0.001, le=10**6, allow_inf_nan=False)]
 Secret = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[!-~]+$")]
 _URL = "Where its service is, `https://...`, without a path of this interface."
 _OBJECTS = "The endpoint of its object store. Links to anywhere else are refused; without it no data is moved."
+_RATE = "The rate of data from it in 10^6 bit/s. It counts until enough has come to learn it."
 _CLOUD = "The name of the cloud there."
 _SECRET = "The token of the role `peer` that it gave us. It is shown to nobody."  # noqa: S105 - a description
 
@@ -71,11 +73,12 @@ class PeerBody(Body):
     cloud: Name = Field(description=_CLOUD)
     token: Secret = Field(description=_SECRET)
     objects_url: Url | None = Field(None, description=_OBJECTS)
+    link_mbit_s: LinkMbits | None = Field(None, description=_RATE)
     quota: PeerQuotaBody = PeerQuotaBody()
 
     def place(self) -> PeerPlace:
         """Return where it is, and the token that it gave."""
-        return PeerPlace(self.url, self.cloud, self.token, self.objects_url)
+        return PeerPlace(self.url, self.cloud, self.token, self.objects_url, self.link_mbit_s)
 
 
 class PeerChangeBody(Body):
@@ -85,11 +88,12 @@ class PeerChangeBody(Body):
     cloud: Name | None = Field(None, description=_CLOUD)
     token: Secret | None = Field(None, description=_SECRET)
     objects_url: Url | None = Field(None, description=_OBJECTS)
+    link_mbit_s: LinkMbits | None = Field(None, description=_RATE)
     quota: PeerQuotaBody = PeerQuotaBody()
 
     def place(self) -> PeerPlace:
         """Return where it is, and the token that it gave."""
-        return PeerPlace(self.url, self.cloud, self.token, self.objects_url)
+        return PeerPlace(self.url, self.cloud, self.token, self.objects_url, self.link_mbit_s)
 
 
 def peer_answer(peer: Peer) -> PeerAnswer:
@@ -111,6 +115,7 @@ def peer_answer(peer: Peer) -> PeerAnswer:
         ),
         created_at=peer.created_at,
         objects_url=peer.objects_url,
+        link_mbit_s=peer.link_mbit_s,
         links=[
             Link(rel="self", href=f"/v1/peers/{peer.name}"),
             Link(rel="standing", href=f"/v1/peers/{peer.name}/standing"),

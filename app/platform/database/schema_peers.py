@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, DateTime, Identity, Index, Integer, MetaData, Table, Text, text
+from sqlalchemy import BigInteger, Column, DateTime, Double, Identity, Index, Integer, MetaData, Table, Text, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 metadata = MetaData(
@@ -27,6 +27,7 @@ peer = Table(
     Column("quota", JSONB, nullable=False, server_default="{}"),
     *(Column(name, DateTime(timezone=True), nullable=False, server_default=_NOW) for name in _JUDGED),
     Column("objects_url", Text),
+    Column("link_mbit_s", Double),
 )
 
 # An object of a job on its way: `in` to this host, `seal` an output of a job here, `out` back to this origin, and

@@ -17,9 +17,14 @@ def add_peer(
     *,
     quota: Mapping[str, int | float] | None = None,
     objects_url: str | None = None,
+    link_mbit_s: float | None = None,
 ) -> Call[PeerAnswer]:
-    """Enter another cloud. `token` is the one of the role peer that it gave us, `objects_url` its object store."""
-    body = {"name": name, "url": url, "cloud": cloud, "token": token, "objects_url": objects_url}
+    """Enter another cloud. `token` is the one of the role peer that it gave us, `objects_url` its object store.
+
+    `link_mbit_s`: the rate of data from it in 10^6 bit/s, which counts until it is learned.
+    """
+    place = {"name": name, "url": url, "cloud": cloud, "token": token, "objects_url": objects_url}
+    body = {**place, "link_mbit_s": link_mbit_s}
     return endpoints.ADD_PEER.call(body={**body, "quota": None if quota is None else {**quota}})
 
 
@@ -41,9 +46,11 @@ def change_peer(
     token: str | None = None,
     quota: Mapping[str, int | float] | None = None,
     objects_url: str | None = None,
+    link_mbit_s: float | None = None,
 ) -> Call[PeerAnswer]:
     """Change where a peer is, the token that it gave us, or what it may have here."""
-    body = {"url": url, "cloud": cloud, "token": token, "objects_url": objects_url}
+    place = {"url": url, "cloud": cloud, "token": token, "objects_url": objects_url}
+    body = {**place, "link_mbit_s": link_mbit_s}
     return endpoints.CHANGE_PEER.call(body={**body, "quota": None if quota is None else {**quota}}, peer=peer)
 
 

@@ -33,6 +33,9 @@ class PeerAnswer(Answer, kw_only=True):
     created_at: Moment
     links: list[Link]
     objects_url: Annotated[str | None, Meta(description="Its object store; null: no data is moved.")] = None
+    link_mbit_s: Annotated[
+        float | None, Meta(description="The rate of data from it in 10^6 bit/s, which counts until it is learned.")
+    ] = None
 
 
 class PeersAnswer(Answer, kw_only=True):
