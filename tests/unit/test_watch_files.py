@@ -100,6 +100,15 @@ def test_alerts_name_jobs_that_there_are() -> None:
             assert [job for job in jobs if re.fullmatch(value if operator == "=~" else re.escape(value), job)]
 
 
+def test_what_a_panel_shows_in_seconds_is_seconds() -> None:
+    for panel in PANELS:
+        fields = panel["fieldConfig"]
+        others = {one["matcher"]["options"] for one in fields.get("overrides", [])}
+        for target in panel["targets"]:
+            if fields["defaults"].get("unit") == "s" and target["refId"] not in others:
+                assert "_seconds" in target["expr"] or "time()" in target["expr"], (panel["title"], target["expr"])
+
+
 def test_the_dashboard_has_the_form_that_grafana_takes() -> None:
     """Read into Grafana's own types and written again, nothing of it is lost."""
     register_default_plugins()
