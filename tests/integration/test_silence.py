@@ -129,6 +129,7 @@ async def building(
         return writer
 
     writer = await asyncio.to_thread(prepare)
+    caplog.clear()  # the first revisions may have taken long, too
     with caplog.at_level(logging.WARNING):
         working = asyncio.create_task(asyncio.to_thread(upgrade, far.url, timeout_s=TIMEOUT_S))
         while not any("perhaps waiting for process" in line for line in caplog.messages):
