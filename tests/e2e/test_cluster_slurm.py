@@ -108,7 +108,9 @@ class Lab:
         )
 
     def output(self, job: str) -> list[list[str]]:
-        return [line.split() for line in (self.folder / f"out-{job}").read_text().splitlines()]
+        """Return what a job has written; nothing if it was killed before it wrote."""
+        path = self.folder / f"out-{job}"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
     def rows(self) -> list[dict[str, str]]:
         told = self.command("nodes", str(self.file), "--json")

@@ -16,6 +16,7 @@ from lab_processes import until
 from nova_daemon import NovaDaemon, audit, differences, in_nova, running
 from nova_lab import CLOUD, NovaLab
 from nova_storm import Storm
+from openstack.exceptions import HttpException
 from second_cell import SecondCell
 
 from app.nova.rules.marks import DEADLINE, EVICT_AT, EVICTING
@@ -52,10 +53,22 @@ def empty(lab: NovaLab, daemon: NovaDaemon, tmp_path: Path) -> Iterator[None]:
 
 
 def clear(lab: NovaLab) -> None:
-    for server in lab.cloud.compute.servers(all_projects=True):
-        lab.cloud.compute.delete_server(server, force=server.status == "SOFT_DELETED")
+    until(lambda: are_deleted(lab), 60, lambda: "Nova refuses a deletion")
     until(lambda: not in_nova(lab), 60, lambda: str(in_nova(lab)))
     until(lambda: not [*lab.cloud.compute.servers(all_projects=True)], 60, lambda: "servers are left")
+
+
+def are_deleted(lab: NovaLab) -> bool:
+    """Delete all servers. Nova answers 500 to the deletion of one whose resize is just being confirmed."""
+    is_done = True
+    for server in lab.cloud.compute.servers(all_projects=True):
+        try:
+            lab.cloud.compute.delete_server(server, force=server.status == "SOFT_DELETED")
+        except HttpException as error:
+            if error.status_code is None or error.status_code < 500:
+                raise
+            is_done = False
+    return is_done
 
 
 def many(lab: NovaLab, name: str, flavor: str, count: int, **hints: str) -> list[Any]:

@@ -332,8 +332,15 @@ def _entry(request_id: str, error: Exception) -> ErrorAnswer:
 
 
 def faults_in(error: ValidationError, form: type[BaseModel] | None, *within: str) -> Iterator[RequestError]:
-    """Yield the faults that a form found; `within` is the form's place in the body."""
-    for item in error.errors(include_url=False, include_context=False, include_input=False):
+    """Yield the faults that a form found; `within` is the form's place in the body.
+
+    A list whose items are at fault is not called too short as well: only items without a fault are counted.
+    """
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    around = {item["loc"][:depth] for item in found for depth in range(len(item["loc"]))}
+    for item in found:
+        if item["type"] == "too_short" and item["loc"] in around:
+            continue
         place = ".".join([*within, *map(str, item["loc"])])
         kind = _FIELD_ERRORS.get(item["type"], FieldInvalid)
         said = _no_such_field(form, item["loc"]) if kind is FieldUnknown else item["msg"]
