@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from statistics import median, quantiles
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
@@ -65,27 +66,34 @@ def variables(lab: NovaLab) -> None:
 
 
 def measure(lab: NovaLab, servers: int) -> None:
-    """Create servers one after another, in turns with the filter and without, and tell the times until ACTIVE."""
+    """Create spot servers one after another, in turns with the filter and without; tell the times until ACTIVE."""
     times: dict[bool, list[float]] = {True: [], False: []}
+    measured: set[str] = set()
     for turn in range(-(-servers // TURN)):
         with_filter = turn % 2 == 0
         lab.restart_scheduler(with_filter=with_filter)
         one_server(lab)  # the scheduler has begun when this is active
-        times[with_filter] += [one_server(lab) for _ in range(TURN)]
+        for _ in range(TURN):
+            server, taken_s = one_server(lab)
+            times[with_filter].append(taken_s)
+            measured.add(server)
     lab.restart_scheduler(with_filter=True)
     for with_filter, taken in times.items():
         name = "with the filter" if with_filter else "without"
         say(f"{name:16} {len(taken)} servers, until ACTIVE median {median(taken):.2f} s, p95 {p95(taken):.2f} s")
-    say(f"with / without {median(times[True]) / median(times[False]):.3f} (bar: 1.10)")
+    low, high = ratio_interval(times[True], times[False])
+    ratio = median(times[True]) / median(times[False])
+    say(f"with / without {ratio:.3f}, with 95 % confidence {low:.3f} to {high:.3f} (bar: 1.10)")
     log = (lab.folder / "log/nova-scheduler.log").read_text()
-    shares = [float(found) for found in re.findall(r"may use .* after ([0-9.]+) ms", log)]
+    found = re.findall(r"([0-9a-f-]{36}) may use .* after ([0-9.]+) ms", log)
+    shares = [float(taken_ms) for server, taken_ms in found if server in measured]
     say(f"the filter took {median(shares):.1f} ms, p95 {p95(shares):.1f} ms of {len(shares)} requests (bar: 50 ms)")
 
 
-def one_server(lab: NovaLab) -> float:
-    """Create a server and remove it on both sides; return the seconds until it was ACTIVE."""
+def one_server(lab: NovaLab) -> tuple[str, float]:
+    """Create a spot server and remove it on both sides; return its id and the seconds until it was ACTIVE."""
     began_s = time.monotonic()
-    server = lab.create("measured", "tiny")
+    server = lab.create("measured", "spot.small", tenure__lifetime="3600")
     while (status := lab.cloud.compute.get_server(server.id).status) != "ACTIVE":
         assert status == "BUILD", status
         time.sleep(0.02)
@@ -93,7 +101,16 @@ def one_server(lab: NovaLab) -> float:
     lab.cloud.compute.delete_server(server.id)
     with suppress(NotFound):
         lab.tenure.stop(CLOUD, server.id)
-    return taken_s
+    return str(server.id), taken_s
+
+
+def ratio_interval(some: list[float], others: list[float], seed: int = 0) -> tuple[float, float]:
+    """Return the 95 % interval of the ratio of two medians, from samples drawn anew."""
+    draws = Random(seed)
+    ratios = sorted(
+        median(draws.choices(some, k=len(some))) / median(draws.choices(others, k=len(others))) for _ in range(2000)
+    )
+    return ratios[50], ratios[-51]
 
 
 def p95(values: list[float]) -> float:
