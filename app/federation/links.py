@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from app.federation.rules.data import Direction
@@ -20,10 +21,16 @@ class PeerLink(NamedTuple):
 
 
 class Links:
-    """Reads what was learned of links."""
+    """Learns of links, and reads what was learned."""
 
     def __init__(self, samples: LinkSamples) -> None:
         self._samples = samples
+        self._passed = Counter[tuple[str, str]]()
+
+    def passed(self, peer: str, direction: str, count: int = 0) -> int:
+        """Count bytes that this process has just read from a link; return all that it has read so far."""
+        self._passed[peer, direction] += count
+        return self._passed[peer, direction]
 
     async def of(self, peer: str, direction: Direction, told_mbit_s: float | None = None) -> LinkRate | None:
         """Return what is known of one link, by an operator's word if it has not been learned; None: too little."""
@@ -33,7 +40,10 @@ class Links:
         return told(told_mbit_s, waiting) if found is None and told_mbit_s is not None else found
 
     async def came(self, peer: str, direction: Direction, size: int, took_us: int) -> None:
-        """Enter an object that has just come."""
+        """Enter how much came over a link, and how long it took.
+
+        The link carries that much, so what came beside an object in its time counts.
+        """
         await self._samples.add(peer, direction, size, took_us)
 
     async def all(self, peer: str | None = None) -> dict[str, list[PeerLink]]:

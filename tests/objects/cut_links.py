@@ -14,7 +14,7 @@ _PIECE = 16 * 1024
 class Link:
     """A port of this machine that leads to another one. `cut_after`: the bytes of answers after which it is cut, once.
 
-    `bytes_per_s`: what it lets through to the asker; 0: all.
+    `bytes_per_s`: what it lets through to all askers together; 0: all.
     """
 
     def __init__(self, port: int) -> None:
@@ -23,6 +23,7 @@ class Link:
         self.bytes_per_s = 0
         self.came = 0
         self.connections = 0
+        self._pacing, self._free_at_s = threading.Lock(), 0.0
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._server.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
@@ -52,8 +53,7 @@ class Link:
     def _back(self, store: socket.socket, asker: socket.socket) -> None:
         with suppress(OSError):
             while data := store.recv(_PIECE):
-                if self.bytes_per_s:
-                    time.sleep(len(data) / self.bytes_per_s)
+                self._pass(len(data))
                 asker.sendall(data)
                 self.came += len(data)
                 if self.cut_after is not None and self.came >= self.cut_after:
@@ -63,6 +63,16 @@ class Link:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
             one.close()
+
+    def _pass(self, size: int) -> None:
+        """Wait until so many bytes are through."""
+        if not self.bytes_per_s:
+            return
+        with self._pacing:
+            now_s = time.monotonic()
+            self._free_at_s = max(self._free_at_s, now_s) + size / self.bytes_per_s
+            wait_s = self._free_at_s - now_s
+        time.sleep(wait_s)
 
 
 @contextmanager

@@ -29,7 +29,10 @@ _SPARE = 3
 
 
 class LinkSample(NamedTuple):
-    """A transfer: its bytes, the microseconds that it took, and those since it ended."""
+    """A transfer: the microseconds that it took, and those since it ended.
+
+    `bytes`: all that came over the link in this time, so its own and those of others beside it.
+    """
 
     bytes: int
     took_us: int
