@@ -59,7 +59,14 @@ class TenureSide:
 
         A refusal to let a spot server that was evicted begin anew is none: it has to go, as before.
         """
-        life, found = Life(server, self._ended.get(server, 1)), None
+        ended = self._ended.get(server, 1)
+        found = self._newest_from(Life(server, ended))
+        if found is None and ended > 1:  # Tenure's log was put back to an earlier state
+            found = self._newest_from(Life(server, 1))
+        return found
+
+    def _newest_from(self, life: Life) -> KnownLife | None:
+        found = None
         while (answer := self._instance(life)) is not None:
             if answer.status != "rejected" or found is None or (found[0].status, answer.market) != ("evicted", "spot"):
                 found = (answer, life)

@@ -20,6 +20,7 @@ ACTIONS = {StepKind.SHELVE: "shelve", StepKind.OFFLOAD: "shelveOffload", StepKin
 ENDING = frozenset({StepKind.DELETE, StepKind.CLEAR, *ACTIONS})
 """Steps that end a server."""
 _CONFLICT = 409
+_REMEMBERED = 100_000
 
 
 class Deeds:
@@ -27,6 +28,7 @@ class Deeds:
 
     def __init__(self, nova: NovaCloud, books: TenureSide, nodes_changed: Callable[[], None]) -> None:
         self._nova, self._books, self._nodes_changed = nova, books, nodes_changed
+        self._deleted: set[str] = set()
 
     def do(self, step: ServerStep, server_id: str, server: Server | None) -> bool:
         """Take a step about a server, which is None if Nova does not have it.
@@ -52,15 +54,26 @@ class Deeds:
         try:
             if step.kind in ACTIONS:
                 return nova.act(server, ACTIONS[step.kind])
-            return nova.delete(server)
+            return self._delete(server)
         except OpenStackRefused as error:
             if error.status != _CONFLICT or not is_ending(nova.server(server)):
                 raise
             return False
 
+    def _delete(self, server: str) -> bool:
+        """Delete a server, the second time for good: where Nova keeps deleted servers, their owners restore them."""
+        if server in self._deleted:
+            return self._nova.act(server, ACTIONS[StepKind.FORCE])
+        if len(self._deleted) >= _REMEMBERED:
+            self._deleted.clear()
+        is_done = self._nova.delete(server)
+        self._deleted.add(server)
+        return is_done
+
     def _in_tenure(self, step: ServerStep, life: Life, server: Server | None) -> None:
         if step.kind is StepKind.OBSERVE and server is not None:
             self._books.observe(life, server)
+            self._nodes_changed()  # its node was made larger if the books had no room for it there
         elif step.kind is StepKind.MOVE and server is not None and server.node is not None:
             if self._books.move(life, server.node):
                 self._nodes_changed()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Event, Lock, Thread
@@ -25,7 +25,7 @@ from app.nova.deeds import TELLING, Deeds
 from app.nova.figures import NovaFigures
 from app.nova.mirror import Mirror
 from app.nova.rules.lives import life_of
-from app.nova.rules.reconciling import NovaChoices, ViewTimes, building_s, decide, presence_of
+from app.nova.rules.reconciling import NovaChoices, ViewTimes, building_s, decide, is_ending, presence_of
 from app.nova.rules.seen import KnownLife, Presence, Server, ServerStep, ServerVerdict, StepKind
 from app.nova.session import OpenStackFailed, OpenStackRefused
 from app.nova.syncing import Syncing
@@ -49,6 +49,8 @@ _MOST_UNKNOWN = 100
 _LONGEST_PAUSE_S = 30.0
 _FOLLOW_AGAIN_S = 1.0
 _STOP_S = 10.0
+_ASKED_BEFORE = frozenset({StepKind.CLEAR, StepKind.OBSERVE, StepKind.MOVE})
+"""Steps that harm others if what was seen is not so any more: its user, or another daemon, may have been quicker."""
 _FOLLOWED = frozenset({"instance_evicted", "eviction_scheduled", "instance_extended", "instance_stopped"})
 _TROUBLES = (OpenStackFailed, ClientError)
 
@@ -162,8 +164,7 @@ class NovaKeeper:
         asked_at = datetime.now(UTC)
         changed = self._mirror.take(self._nova.changed_since(self._mirror.since()), asked_at)
         unknown = [one for one in notified if self._mirror.get(one)[0] is None]
-        for server in changed | {*unknown[:_MOST_UNKNOWN]} | self._vanished():
-            self._agenda.add(server)
+        self._want(changed | {*unknown[:_MOST_UNKNOWN]} | self._vanished())
         self._poll_at_s = time.monotonic() + self._rhythm.poll_s
 
     def _vanished(self) -> set[str]:
@@ -196,8 +197,7 @@ class NovaKeeper:
             if life.server in running and running[life.server].life.number > life.number:
                 self._books.confirm(life)  # the server lives on by another promise
         suspects |= {server.id for server in self._mirror.all() if self._is_suspect(server, running.get(server.id))}
-        for server in suspects:
-            self._agenda.add(server)
+        self._want(suspects)
         self._figures.disagreements.set(len(suspects))
         self._figures.building_s.set(max((building_s(one, asked_at) for one in self._mirror.all()), default=0.0))
         self._figures.diff_s.set(time.monotonic() - began_s)
@@ -205,6 +205,11 @@ class NovaKeeper:
         if whole:
             self._all_at_s = time.monotonic() + self._rhythm.full_s
             self._poll_at_s = time.monotonic() + self._rhythm.poll_s
+
+    def _want(self, servers: Iterable[str]) -> None:
+        """Have servers looked at, first those that are gone: their room may be what others were built in."""
+        for server in sorted(servers, key=lambda one: not is_ending(self._mirror.get(one)[0])):
+            self._agenda.add(server)
 
     def _is_suspect(self, server: Server, known: KnownLife | None) -> bool:
         """Tell whether a server must be looked at. `known` is its running life; of others nothing is known here."""
@@ -252,7 +257,7 @@ class NovaKeeper:
         if known is not None and known.status == "evicted" and server is not None and server.status == "BUILD":
             server, seen_at = self._ask_nova(server_id)  # one that has just been launched can be told
         verdict = self._verdict(server, known, seen_at)
-        if any(step.kind is StepKind.CLEAR for step in verdict.steps):  # its own user may have just ended it
+        if any(step.kind in _ASKED_BEFORE for step in verdict.steps):
             server, seen_at = self._ask_nova(server_id)
             verdict = self._verdict(server, known, seen_at)
         if verdict.asks and server is not None:

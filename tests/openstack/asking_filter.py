@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from datetime import datetime, timezone
 from types import SimpleNamespace
 
 import nova.conf
@@ -56,6 +57,9 @@ def answered(filter_: filters.BaseHostFilter, asked: dict) -> dict:
     """Put a request; of several servers each gets the hosts that the one before was left with."""
     # There is no database of Nova here; tests/openstack/test_nova_daemon.py has one.
     tenure_nova_filter.filter.is_on_a_host = lambda _server: asked.get("on_a_host", False)
+    shelved_s = asked.get("shelved_s")
+    shelved_at = None if shelved_s is None else datetime.fromtimestamp(shelved_s, timezone.utc)  # noqa: UP017 - Nova runs on Python 3.10
+    tenure_nova_filter.filter.shelved_at = lambda _server: shelved_at
     spec = request_spec(asked)
     hosts = [SimpleNamespace(**host) for host in asked["hosts"]]
     chosen = []

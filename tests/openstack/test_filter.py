@@ -294,6 +294,20 @@ def test_a_server_that_comes_back_is_a_new_start(service: Service, generous: tup
         service.client.delete(f"{path}/instances/{life}").raise_for_status()
 
 
+@pytest.mark.parametrize("spot", [True, False])
+def test_a_server_that_was_just_shelved_has_ended(service: Service, generous: tuple[Asked, str], spot: bool) -> None:
+    """The daemon may not have seen yet that it was shelved. As a move, it would run on under a promise that ends."""
+    asked, path = generous
+    one, hints = server(), {"tenure:lifetime": "600"} if spot else {}
+    assert asked.place(one, spot=spot, hints=hints)["refused"] is None
+    before_s, after_s = time.time() - 3600, time.time() + 1
+    assert asked.place(one, spot=spot, hints=hints, shelved_s=before_s)["refused"] is None, "Nova asks again"
+    assert service.client.get(f"{path}/instances/{one}.2").status_code == 404
+    assert asked.place(one, spot=spot, hints=hints, shelved_s=after_s)["refused"] is None
+    states = [instance(service, path, life)["status"] for life in (one, f"{one}.2")]
+    assert states == ["stopped", "running"]
+
+
 def test_what_is_evicted_moves_nowhere_and_stays_spot(service: Service, generous: tuple[Asked, str]) -> None:
     """A resize or a migration would else be a new start, with a promise of its own, and undo the eviction."""
     asked, path = generous
@@ -339,6 +353,20 @@ def test_an_answer_that_is_not_tenures_refuses_spot_alone(nova: Path) -> None:
             asked.end()
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_an_answer_that_leads_elsewhere_is_not_followed(nova: Path, service: Service, status: int) -> None:
+    """What is elsewhere would get the scheduler's token, and decide."""
+    with answering([b"", status, service.url]) as url:
+        asked = Asked(nova, url, "north")
+        try:
+            assert asked.place(server())["chosen"] == [["a", "b"]]
+            asked.forget()
+            refused = asked.place(server(), spot=True, hints={"tenure:lifetime": "600"})["refused"]
+            assert "cannot be reached" in refused, refused
+        finally:
+            asked.end()
+
+
 @contextmanager
 def answering(told: list[Any]) -> Iterator[str]:
     """A service that answers everything with this content and status."""
@@ -346,8 +374,10 @@ def answering(told: list[Any]) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            content, status = told
+            content, status, *elsewhere = told
             self.send_response(status)
+            for url in elsewhere:
+                self.send_header("Location", url)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

@@ -197,9 +197,10 @@ def test_a_tenure_that_is_asked_too_often_is_asked_again_when_it_says(headers: d
     assert slept == [pause_s]
 
 
-def test_a_tenure_that_is_asked_too_often_is_not_away() -> None:
+@pytest.mark.parametrize("retry_after", ["60", "99999", "9" * 400])
+def test_a_tenure_that_is_asked_too_often_is_not_away(retry_after: str) -> None:
     """The next server may ask as soon as it is wanted; nothing is asked before."""
-    tenure, service, slept = asking((429, {"Retry-After": "60"}), (200, {}))
+    tenure, service, slept = asking((429, {"Retry-After": retry_after}), (200, {}))
     for _ in range(2):
         with pytest.raises(TenureBusy):
             tenure.find("a")

@@ -21,6 +21,7 @@ from app.nova.rules.seen import KnownLife, Server, ServerStep, StepKind
 ID = "3f0a6c54-f8f9-4b0e-9f6f-3a0d4a0f2c11"
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 SPOT = Server(ID, "ACTIVE", None, "n", "small", Resources(1), True, LONG_AGO, LONG_AGO, LONG_AGO)
+PAYING = replace(SPOT, is_spot=False)
 KNOWN = KnownLife(Life(ID, 1), "evicted", True, "n", "small", Resources(1), LONG_AGO)
 
 
@@ -31,7 +32,7 @@ class World:
     listed: list[Server] = field(default_factory=list)
     now: Server | None = None
     known: KnownLife | None = None
-    nodes: frozenset[str] = frozenset({"n"})
+    nodes: frozenset[str] = frozenset({"n", "m"})
     is_full: bool = True
     refuses: int = 0
     builds: list[str] = field(default_factory=list)
@@ -39,6 +40,7 @@ class World:
     told: list[Any] = field(default_factory=list)
     aborted: list[Life] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    observed: list[str] = field(default_factory=list)
     is_at_it: bool = True
 
     def changed_since(self, _at: datetime) -> list[Server]:
@@ -90,6 +92,10 @@ class World:
 
     confirm = stop
 
+    def observe(self, _life: Life, server: Server) -> None:
+        assert server.node is not None
+        self.observed.append(server.node)
+
 
 def keeper_of(world: World) -> NovaKeeper:
     parts: Any = world
@@ -121,6 +127,37 @@ def test_a_server_without_a_promise_is_asked_for_by_itself_before_it_is_ended() 
     world.now = SPOT
     keeper._tried(ID)
     assert world.done == [ID]
+
+
+def test_a_server_that_is_restored_is_deleted_for_good() -> None:
+    """Where Nova keeps deleted servers for a while, their owners may restore them, again and again."""
+    world = World([SPOT], SPOT, replace(KNOWN, status="stopped"))
+    keeper = keeper_of(world)
+    keeper._poll()
+    for _ in range(3):
+        keeper._tried(ID)
+    assert world.done == [ID, f"forceDelete {ID}", f"forceDelete {ID}"]
+
+
+@pytest.mark.parametrize("now", [None, replace(PAYING, status="DELETED"), replace(PAYING, node="m")])
+def test_what_another_daemon_has_seen_end_or_move_is_not_observed_where_it_was(now: Server | None) -> None:
+    """An observation may evict somebody, and this one would be of a server that is not there any more."""
+    world = World([PAYING], now, replace(KNOWN, status="stopped", is_spot=False, ended_at=datetime.now(UTC)))
+    keeper = keeper_of(world)
+    keeper._poll()
+    keeper._tried(ID)
+    assert world.asked == [ID]
+    assert world.observed == ([] if now is None or now.node == "n" else ["m"])
+
+
+def test_what_is_gone_is_looked_at_first() -> None:
+    """Others may have been built in its room, and would make their node larger in the books until it is let go."""
+    servers = [replace(PAYING, id=str(uuid4()), status=status) for status in ("ACTIVE", "DELETED") * 20]
+    keeper = keeper_of(World(servers))
+    keeper._poll()
+    gone = {one.id for one in servers if one.status == "DELETED"}
+    first = [keeper._agenda.take(0) for _ in gone]
+    assert {*first} == gone
 
 
 @pytest.mark.parametrize(("is_at_it", "done"), [(True, []), (False, [f"forceDelete {ID}"])])

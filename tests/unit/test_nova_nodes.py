@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from app.nova.books import TenureSide
 from app.nova.cloud import Provider
 from app.nova.rules.lives import Life
 from app.nova.rules.nodes import NodeFacts, NodeStepKind
-from tenure_client import Conflict
+from tenure_client import Conflict, NotFound
 
 SIZE = Resources(10, 8192, 0)
 SERVER = Life("3f0a6c54-f8f9-4b0e-9f6f-3a0d4a0f2c11", 1)
@@ -137,3 +138,36 @@ def test_a_move_that_is_refused_for_another_reason_stays_refused() -> None:
 
 def _ended(*_: object) -> None:
     raise Conflict(409, "preemptible.move.ended", "ended")
+
+
+class PutBack:
+    """A cloud of Tenure that knows these instances, all of them stopped but the last."""
+
+    def __init__(self, *known: str) -> None:
+        self.known = known
+
+    def instance(self, _cloud: str, instance: str) -> SimpleNamespace:
+        if instance not in self.known:
+            raise NotFound(404, "preemptible.instance.not_found", "unknown")
+        runs = instance == self.known[-1]
+        more = {"node": "n", "lifetime_s": None, "quote": None, "ended_at": None, "observed": False}
+        status = "running" if runs else "stopped"
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        return SimpleNamespace(id=instance, status=status, market="on_demand", flavor="small", at=at, **more)
+
+    def flavors(self, _cloud: str) -> list[SimpleNamespace]:
+        return [SimpleNamespace(name="small", cores=2, memory_mib=1024, disk_gib=1)]
+
+
+def test_a_log_that_was_put_back_knows_fewer_lives() -> None:
+    """What was remembered of a server's lives is not so any more then."""
+    cloud = PutBack(SERVER.server, SERVER.next.instance_id, SERVER.next.next.instance_id)
+    books = TenureSide(cloud, cloud, "north")  # type: ignore[arg-type]
+    first = books.newest(SERVER.server)
+    assert first is not None
+    assert first.life.number == 3
+    books._remember(first.life)
+    cloud.known = (SERVER.server,)
+    again = books.newest(SERVER.server)
+    assert again is not None
+    assert (again.life, again.status) == (SERVER, "running")

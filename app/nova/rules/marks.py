@@ -48,24 +48,12 @@ def marks_of_end(server: Server, known: KnownLife) -> list[ServerStep]:
     if server.status not in _MAY_BE_MARKED or known.ended_at is None:
         return []
     at = moment_text(known.leaves_by or known.ended_at)
-    if known.leaves_by is None:  # somebody may have confirmed its eviction before the deadline that it was told
-        notice = server.metadata.get(EVICT_AT, "")
-        at = notice if _is_from(notice, known.ended_at) else at
     return [ServerStep(StepKind.MARK, "Tenure has evicted it", marks=_promise(known) | {EVICT_AT: at})]
 
 
 def moment_text(at: datetime) -> str:
     """Return a time as metadata have it: in UTC, with microseconds where there are any."""
     return at.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
-
-
-def _is_from(text: str, first: datetime) -> bool:
-    """Return True for the text of a moment that is not before `first`, as the end of a grace period is."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return at.tzinfo is not None and at >= first
 
 
 def _promise(known: KnownLife) -> dict[str, str]:

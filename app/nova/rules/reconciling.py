@@ -112,9 +112,10 @@ def decide(
         return _evicted(server, known, choices, moments.now)
     if presence is Presence.BUILDS:
         return _building(server, known, choices, moments)
-    if presence is Presence.MOVES:
+    runs = known is not None and known.runs
+    if presence is Presence.MOVES and (runs or not server.is_spot):
         return ServerVerdict()
-    if known is None or not known.runs:
+    if known is None or not runs:
         return _unknown(server, known, nodes, choices, moments.now)
     return _running(server, known, nodes)
 
@@ -185,14 +186,14 @@ def _end(server: Server, due_at: datetime, choices: NovaChoices, now: datetime) 
     if server.task in _DELETING:
         return _deleting(server, why, due_at, choices, now)
     if choices.ending is ServerEnding.FORCE:
-        return ServerVerdict((ServerStep(StepKind.FORCE, why),), choices.force_after_s)
+        return ServerVerdict((ServerStep(StepKind.FORCE, why),), _AGAIN_S)
     if choices.ending is ServerEnding.SHELVE:
         is_hung = (now - due_at).total_seconds() >= choices.build_timeout_s
         if server.task is not None and server.task.startswith(_SHELVING) and not is_hung:
             return ServerVerdict(again_s=_AGAIN_S)
         if (kind := _shelving_step(server, due_at, choices, now)) is not None:
             return ServerVerdict((ServerStep(kind, why),), _AGAIN_S)
-    return ServerVerdict((ServerStep(StepKind.DELETE, why),), choices.force_after_s)
+    return ServerVerdict((ServerStep(StepKind.DELETE, why),), _AGAIN_S)
 
 
 def _deleting(server: Server, why: str, due_at: datetime, choices: NovaChoices, now: datetime) -> ServerVerdict:
@@ -241,13 +242,15 @@ def _unknown(
         return ServerVerdict((*_confirms(known, "it is on-demand now, and is not ended"), observes))
     if choices.unpromised is UnpromisedFate.KEEP:
         return ServerVerdict()
-    due_at = (server.launched_at or server.created_at) + timedelta(seconds=choices.unpromised_after_s)
+    # When it was launched counts for nothing here: a rebuild by its owner would put off its end each time.
+    began_at = server.created_at if known is None or known.ended_at is None else max(server.created_at, known.ended_at)
+    due_at = began_at + timedelta(seconds=choices.unpromised_after_s)
     if due_at > now:
         return ServerVerdict(again_s=(due_at - now).total_seconds())
     why = "nothing is promised to this spot server"
     if server.task in _DELETING:
         return _deleting(server, why, max(due_at, server.updated_at), choices, now)
-    return ServerVerdict((ServerStep(StepKind.CLEAR, why),))
+    return ServerVerdict((ServerStep(StepKind.CLEAR, why),), _AGAIN_S)
 
 
 def _running(server: Server, known: KnownLife, nodes: AbstractSet[str]) -> ServerVerdict:

@@ -24,10 +24,13 @@ _AGAIN_S = 1.0
 _PAGE = 1000
 _LONGEST_LIST_S = 10.0
 _BUSY = 429
+_NO_CONTENT = 204
 _FAULT = 500
 _PATIENCE_S = 5.0
 """A request that Tenure asks to come later waits for so long in all."""
 _LEAST_WAIT_S = 1.0
+_LONGEST_WAIT_S = 60.0
+"""Whatever an answer says, Tenure is asked again after so long."""
 
 
 class TenureUnreachable(Exception):
@@ -112,6 +115,10 @@ class Tenure:
                 return None
             raise
 
+    def stop(self, instance: str) -> None:
+        """Tell that an instance has ended. Told again it changes nothing."""
+        self._ask("DELETE", f"/instances/{instance}")
+
     def nodes(self) -> list[dict[str, Any]]:
         return self._every("nodes")
 
@@ -164,7 +171,7 @@ class Tenure:
             raise TenureUnreachable("it could not be reached a moment ago")
         try:
             answer, content = self._waiting.wait(lambda: self._send(method, path, **more))
-            body = {} if answer.status_code == _BUSY else json.loads(content)
+            body = {} if answer.status_code in (_BUSY, _NO_CONTENT) else json.loads(content)
         except (exceptions.ClientException, GaveUp, OSError, ValueError, RecursionError) as error:
             self._breaker.fail()
             raise TenureUnreachable(str(error)) from error
@@ -178,7 +185,10 @@ class Tenure:
         return answer, body
 
     def _send(self, method: str, path: str, **more: Any) -> Any:  # noqa: ANN401 - as above
-        """Return an answer whose content is not read yet. A log of it, as Nova keeps for debugging, would read it."""
+        """Return an answer whose content is not read yet. A log of it, as Nova keeps for debugging, would read it.
+
+        An answer that leads elsewhere is not followed: the scheduler's token would go there, too.
+        """
         return self._adapter.request(
             f"/v1/clouds/{self._cloud}{path}",
             method,
@@ -186,6 +196,7 @@ class Tenure:
             connect_retries=1,
             stream=True,
             log=False,
+            redirect=False,
             **more,
         )
 
@@ -203,6 +214,6 @@ def _codes(body: object) -> list[Any]:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float:
-    """Return the seconds of a Retry-After header; a short while if it tells none."""
+    """Return the seconds of a Retry-After header, within bounds; a short while if it tells none."""
     told = headers.get("Retry-After", "")
-    return max(float(told), _LEAST_WAIT_S) if told.isdecimal() else _LEAST_WAIT_S
+    return min(max(float(told), _LEAST_WAIT_S), _LONGEST_WAIT_S) if told.isdecimal() else _LEAST_WAIT_S

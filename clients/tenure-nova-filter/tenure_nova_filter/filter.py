@@ -22,7 +22,7 @@ from oslo_log import log as logging
 
 from tenure_nova_filter import options, sentences
 from tenure_nova_filter.asking import Holding, Pausing, Tenure, TenureBusy, TenureRefused, TenureUnreachable, adapter_of
-from tenure_nova_filter.leaving import is_on_a_host, wait_until_gone
+from tenure_nova_filter.leaving import is_on_a_host, shelved_at, wait_until_gone
 from tenure_nova_filter.rooms import with_free, with_room
 from tenure_nova_filter.wanted import ServerWish, WishRefused, flavor_of_size, life_id, pinned_by, wish_of
 
@@ -117,6 +117,7 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
         """Return the id of the server's present life, what Tenure knows of it, and of the last one that has ended.
 
         A life that is to begin is not known. A refusal counts for Nova's repetitions alone: later it is asked anew.
+        What Tenure takes for running although its server was shelved has ended: the daemon was not the first to look.
         """
         ended = None
         for number in range(1, _MOST_LIVES):
@@ -124,10 +125,21 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
             known = self._tenure.find(instance)
             if known is not None and known["status"] not in _STATUSES:
                 raise TenureUnreachable("it tells no state of an instance that there is")
-            if known is None or known["status"] == "running" or _is_refused_now(known):
+            if known is not None and known["status"] == "running" and self._was_shelved(server, known):
+                self._tenure.stop(instance)
+            elif known is None or known["status"] == "running" or _is_refused_now(known):
                 return instance, known, ended
             ended = ended if known["status"] == "rejected" else known
         raise TenureUnreachable("the server has lived too often")
+
+    def _was_shelved(self, server: str, known: dict[str, Any]) -> bool:
+        """Return True if a server left its host after this life of it began."""
+        try:
+            at = shelved_at(server)
+        except Exception:  # as above: the life goes on
+            LOG.exception("It cannot be seen whether a server was shelved")
+            return False
+        return at is not None and at.timestamp() > _seconds(known["at"])
 
     def _is_on_a_host(self, server: str) -> bool:
         try:
@@ -203,7 +215,7 @@ def _seconds(moment: str | None) -> float:
 
 def _is_refused_now(known: dict[str, Any]) -> bool:
     """Return True for a start that was refused so lately that Nova may be repeating its question."""
-    age_s = time.time() - datetime.fromisoformat(known["at"]).timestamp()
+    age_s = time.time() - _seconds(known["at"])
     return known["status"] == "rejected" and age_s < _REPEATED_S
 
 

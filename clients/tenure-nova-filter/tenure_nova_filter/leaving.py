@@ -1,9 +1,10 @@
-"""Victims on their way out of Nova."""
+"""Servers that have left their hosts, or are on their way: victims, and those that come back after `shelve`."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 from nova import context, exception, objects
@@ -13,7 +14,8 @@ _LATEST_S = 2.0
 _SHARE = 0.25
 """It looks again after this share of the time that it has waited: a burst of servers waits for many victims."""
 _EARLY_S = 3.0
-_GONE = ("shelved_offloaded", "deleted", "soft-delete")
+_OFFLOADED = "shelved_offloaded"
+_GONE = (_OFFLOADED, "deleted", "soft-delete")
 _BUILDING = "building"
 
 
@@ -39,6 +41,15 @@ def is_on_a_host(server: str) -> bool:
     return state is not None and state not in (*_GONE, _BUILDING)
 
 
+def shelved_at(server: str) -> datetime | None:
+    """Return when a server was shelved that is on no host any more; None for any other."""
+    found = _instance(context.get_admin_context(), server, ["system_metadata"])
+    if found is None or found.vm_state != _OFFLOADED:
+        return None
+    at = datetime.fromisoformat(found.system_metadata["shelved_at"].replace("Z", "+00:00"))
+    return at if at.tzinfo is not None else at.replace(tzinfo=timezone.utc)  # noqa: UP017 - Nova runs on Python 3.10
+
+
 def _holds(admin: Any, instance: str) -> bool:  # noqa: ANN401 - Nova's own type
     state = _state(admin, instance.partition(".")[0])
     return state is not None and state not in _GONE
@@ -46,12 +57,17 @@ def _holds(admin: Any, instance: str) -> bool:  # noqa: ANN401 - Nova's own type
 
 def _state(admin: Any, server: str) -> str | None:  # noqa: ANN401 - as above
     """Return a server's state by Nova's database; None if it has none in a cell."""
+    found = _instance(admin, server, [])
+    return None if found is None else str(found.vm_state)
+
+
+def _instance(admin: Any, server: str, fields: list[str]) -> Any:  # noqa: ANN401 - as above
+    """Return a server of Nova's database with these fields of it; None if it is in no cell."""
     try:
         mapping = objects.InstanceMapping.get_by_instance_uuid(admin, server)
         if mapping.cell_mapping is None:
             return None
         with context.target_cell(admin, mapping.cell_mapping) as cell:
-            found = objects.Instance.get_by_uuid(cell, server, expected_attrs=[])
+            return objects.Instance.get_by_uuid(cell, server, expected_attrs=fields)
     except (exception.InstanceMappingNotFound, exception.InstanceNotFound):
         return None
-    return str(found.vm_state)
