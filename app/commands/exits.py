@@ -9,7 +9,7 @@ from app.domain.inputs import InputError
 from app.importing.errors import ImportRefused
 from app.managing.manager import ManagerRuns
 from app.managing.programs import ProgramFailed
-from app.nova.session import OpenStackFailed
+from app.nova.session import OpenStackFailed, OpenStackRefused
 from tenure_client import (
     AnswerUnreadable,
     ArgumentInvalid,
@@ -30,6 +30,7 @@ _CODES: dict[type[Exception], int] = {
     NoDatabase: 3,
     ProgramFailed: 3,
     ManagerRuns: 3,
+    OpenStackRefused: 1,
     OpenStackFailed: 3,
     TenureError: 1,
 }

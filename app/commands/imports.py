@@ -218,7 +218,7 @@ async def _import(wanted: Import, settings: Settings, wait_s: float, *, restart:
         if imported.run is not None and wait_s and wanted.policy.guarantee is not Guarantee.NONE:
             STDERR.print(
                 "[dim]every event is in the log; Ctrl-C does no harm from here on. A worker that was just installed "
-                "compiles for a minute before its first table[/dim]",
+                "compiles before its first table, for a minute or, on a busy machine, for some[/dim]",
                 soft_wrap=True,
             )
             with interruptible(_WHOLE), waiting("waiting for the first table"):
@@ -295,6 +295,10 @@ def _print_quotes(told: dict[str, Any]) -> None:
     elif table["status"] == "running":
         STDOUT.print("a worker computes the first table")
     else:
-        STDOUT.print("the first table waits for a worker: tenure run, or tenure worker")
+        STDOUT.print(
+            "no worker has taken the first table up yet: tenure run, or tenure worker, does. Until it is there every "
+            "spot start is rejected, and a rejected id stays so",
+            soft_wrap=True,
+        )
     if not told["warmed_up"]:
         STDOUT.print(f"the past is shorter than the warm-up: no promises before {told['quotes_from'][:16]}")

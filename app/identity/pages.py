@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from types import MappingProxyType
 from urllib.parse import parse_qsl
 
@@ -11,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app.domain.errors import IdentityUnavailable
 from app.platform.http.auth import identify
+from app.platform.http.dear import sign_in_turn
 from app.platform.http.errors import Forbidden, FormInvalid, Unauthenticated
 from app.platform.pages.cookies import drop_cookie, keep_cookie
 from app.platform.pages.guard import COOKIE, check
@@ -38,25 +40,30 @@ async def sign_in(request: Request) -> Response:
     _check_origin(request)
     form = await _read_form(request)
     target = _target(form.get("next"))
+    of_keystone = request.app.state.tokens.keystone is not None and "user" in form
     try:
-        token = await _token_of(request, form)
-        check(await identify(request, token.encode()), None)
+        async with sign_in_turn(request) if of_keystone else nullcontext():
+            token = await (_new_token if of_keystone else _given_token)(request, form)
+            check(await identify(request, token.encode()), None)
     except Unauthenticated:
         return _form(request, target, _NOT_PROVEN if "user" in form else _NOT_VALID, form)
     except (Forbidden, IdentityUnavailable) as error:
+        request.app.state.rates.count_address(request.scope)
         return _form(request, target, f"{str(error).capitalize()}.", form)
     answer = RedirectResponse(target, 303)
     keep_cookie(answer, COOKIE, token, secure=_is_secure(request))
     return answer
 
 
-async def _token_of(request: Request, form: dict[str, str]) -> str:
-    """Return the token that was given, or a new one of Keystone's. Raise Unauthenticated if Keystone refuses."""
-    keystone = request.app.state.tokens.keystone
-    if keystone is None or "user" not in form:
-        return form.get("token", "").strip()
+async def _given_token(_: Request, form: dict[str, str]) -> str:
+    return form.get("token", "").strip()
+
+
+async def _new_token(request: Request, form: dict[str, str]) -> str:
+    """Return a new token of Keystone's. Raise Unauthenticated if Keystone refuses."""
     request.app.state.rates.check_address(request.scope)
     domain = form.get("domain", "").strip() or _USUAL_DOMAIN
+    keystone = request.app.state.tokens.keystone
     token = await keystone.log_in(form["user"], form.get("password", ""), form.get("project", ""), domain)
     if token is None:
         request.app.state.rates.count_address(request.scope)

@@ -35,7 +35,7 @@ from app.scheduling.store.snapshots import Snapshots
 BATCH = 2_000
 _LOOK_EVERY_S = 0.2
 _TAKEN_UP_S = 15.0
-"""A running worker takes a request up within five seconds; one that waits for longer has none."""
+"""A worker that has compiled takes a request up within five seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +110,16 @@ class Imports:
         return Imported(decider, writing.there_count, writing.written_count, perf_counter() - began, requested)
 
     async def wait_for_table(self, imported: Imported, wait_s: float) -> Run | None:
-        """Return the request for the first table once it has ended, nobody takes it up, or time is up.
+        """Return the request for the first table once it has ended, nobody is there for it, or time is up.
 
-        One that was disturbed or failed has not ended while it is tried again.
+        One that was disturbed or failed has not ended while it is tried again. A worker that was just installed takes
+        it up once it has compiled.
         """
         run, began = imported.run, monotonic()
         while run is not None and (run.status in (RunStatus.PENDING, RunStatus.RUNNING) or run.retry_at is not None):
             waited_s = monotonic() - began
-            if waited_s > wait_s or (run.status == RunStatus.PENDING and waited_s > _TAKEN_UP_S):
+            is_late = run.status == RunStatus.PENDING and waited_s > _TAKEN_UP_S
+            if waited_s > wait_s or (is_late and not await self._clouds.anyone_serves()):
                 break
             await asyncio.sleep(_LOOK_EVERY_S)
             run = await self._runs.get(run.cloud_id, run.number)

@@ -20,6 +20,7 @@ PLACEMENT = "1.29"
 PAGE = 1000
 """Items of a list in one answer: the most that Nova gives unless its own settings say otherwise."""
 _MOST_PAGES = 1000
+_NOT_LET_IN = (401, 403)
 CONNECTIONS = 32
 """Connections that are kept open with each service: one for each thread that may ask, and some more."""
 
@@ -118,8 +119,12 @@ class _Translating:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, self._failures):
-            raise OpenStackFailed(f"{self._doing}: {type(error).__name__}: {error}") from error
+        if not isinstance(error, self._failures):
+            return
+        told, status = f"{self._doing}: {type(error).__name__}: {error}", getattr(error, "http_status", None)
+        if status in _NOT_LET_IN:
+            raise OpenStackRefused(int(status), told) from error
+        raise OpenStackFailed(told) from error
 
 
 def _reason(response: Any) -> str:  # noqa: ANN401 - of requests

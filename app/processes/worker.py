@@ -112,16 +112,22 @@ async def _run_pending(forecasts: Forecasts) -> None:
             return
 
 
+_COMPILES = Event()
+"""Set while this process compiles. It has little time for anything else then, as for reading what the database says."""
+
+
 def _prepare() -> None:
     """Compile what a recomputation needs, and log that if it takes long: a first table waits for it."""
     began = monotonic()
     done = Event()
+    _COMPILES.set()
     Thread(target=_tell_of_compiling, args=(done, began), name="compiling", daemon=True).start()
     try:
         warm_up()
         warm_up_venues()
     finally:
         done.set()
+        _COMPILES.clear()
     if (took_s := monotonic() - began) >= _WORTH_TELLING_S:
         logger.info("forecast compiled", extra={"took_s": round(took_s, 1)})
 
@@ -140,7 +146,8 @@ def _ended(event: JobExecutionEvent) -> None:
         return  # the worker stops
     JOBS.labels(event.job_id, _OUTCOMES[event.code]).inc()
     if lost := _lost(event.exception):
-        logger.warning("the job %s waits for its next turn: %s", event.job_id, "; ".join(lost))
+        why = "this process compiles, and has no time for it" if _COMPILES.is_set() else "; ".join(lost)
+        logger.warning("the job %s waits for its next turn: %s", event.job_id, why)
     elif event.exception is not None:
         logger.error("the job %s failed", event.job_id, exc_info=event.exception)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from app.observing.store import Observations
 from app.platform.database.database import Database
 from app.platform.database.lockids import import_lock
 from app.platform.database.locks import Locks
+from app.platform.database.signals import listen
 from app.scheduling.states import load_state
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
@@ -136,6 +137,12 @@ async def test_waiting_for_the_first_table(
     nobody = await imports.wait_for_table(imported, 60)
     assert nobody is not None
     assert nobody.status == "pending"
+    async with aclosing(listen(database)) as signals:
+        hearing = asyncio.create_task(anext(signals))
+        await hearing  # it is told that it may have missed something
+        for_somebody = await imports.wait_for_table(imported, 2)  # a worker that compiles
+        assert for_somebody is not None
+        assert for_somebody.status == "pending"
     started_at = await Runs(database).start(imported.run.id)
     assert started_at is not None
     waiting = asyncio.create_task(imports.wait_for_table(imported, 60))

@@ -17,7 +17,7 @@ from statistics import median, quantiles
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from lab_command import install_command, told_variables  # noqa: E402 - found by the line above
-from nova_lab import CLOUD, NovaLab  # noqa: E402 - as above
+from nova_lab import CLOUD, NovaLab, unusable  # noqa: E402 - as above
 
 from tenure_client import NotFound  # noqa: E402 - as above
 
@@ -33,8 +33,8 @@ def main() -> None:
     parser.add_argument("--computes", type=int, default=2)
     parser.add_argument("--servers", type=int, default=200, help="How many are measured, a half without the filter.")
     asked = parser.parse_args()
-    if asked.command == "up" and (asked.folder / "ports").exists():
-        parser.error(f"a cloud is in {asked.folder} already: take it down first, or name another --folder")
+    if asked.command == "up" and (why := unusable(asked.folder)) is not None:
+        parser.error(why)
     lab = NovaLab(asked.folder)
     if asked.command == "up":
         up(lab, asked.computes)

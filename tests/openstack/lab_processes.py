@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -119,7 +120,7 @@ def until(true: Callable[[], object], within_s: float, otherwise: Callable[[], s
 def free_ports(names: Sequence[str]) -> dict[str, int]:
     """Return free ports below those that the kernel gives to connections, each with its name."""
     found: dict[str, int] = {}
-    candidate = 20_000 + os.getpid() % 100 * 100
+    candidate = 20_000 + secrets.randbelow(12_000)  # another lab may start its last part minutes from now
     for name in names:
         while not _is_free(candidate):
             candidate += 1

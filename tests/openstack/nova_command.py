@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from nova_daemon import NovaDaemon
-from nova_lab import NovaLab
+from nova_lab import NovaLab, unusable
 
 
 def command_line(name: str, doc: str, computes: int) -> argparse.ArgumentParser:
@@ -27,6 +28,8 @@ def lab_of_command(asked: argparse.Namespace) -> Iterator[NovaLab]:
     if asked.stays:
         yield lab
         return
+    if (why := unusable(asked.folder)) is not None:
+        sys.exit(why)
     try:
         lab.up(asked.computes)
         yield lab

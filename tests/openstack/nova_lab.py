@@ -56,6 +56,20 @@ full_page_writes = off
 """The lab survives killed processes, not a power failure of the machine."""
 
 
+def unusable(folder: Path) -> str | None:
+    """Return why no cloud can be made in a folder, None if one can: all that is in it is removed at the end."""
+    harness = Path(__file__).with_name("harness.py")
+    if (folder / "ports").exists():
+        down = f"{sys.executable} {harness} down --folder {folder}"
+        return f"a cloud is in {folder} already: end it, or remove it with {down}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(folder.iterdir())
+    except OSError as error:
+        return f"{folder} is no folder to write to: {error.strerror}"
+    return None if is_empty else f"{folder} is not empty, and all of it would be removed at the end: name a new one"
+
+
 class NovaLab:
     """A cloud in a folder that other users may pass through. `tenure`: variables of Tenure's processes."""
 
@@ -95,11 +109,13 @@ class NovaLab:
             self.processes.send(name, signal.SIGKILL)
         for name in names:
             self.processes.kill(name)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self._ports_file.exists():
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def prepare(self) -> None:
         """Make the folder with ports and files."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        why = unusable(self.folder)
+        assert why is None, why
         self.folder.chmod(0o755)
         self.ports = free_ports(PORTS)
         self._ports_file.write_text("".join(f"{name} {port}\n" for name, port in self.ports.items()))

@@ -355,7 +355,7 @@ def test_an_answer_that_is_not_tenures_refuses_spot_alone(nova: Path) -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_an_answer_that_leads_elsewhere_is_not_followed(nova: Path, service: Service, status: int) -> None:
-    """What is elsewhere would get the scheduler's token, and decide."""
+    """The other place would get the scheduler's token, and decide."""
     with answering([b"", status, service.url]) as url:
         asked = Asked(nova, url, "north")
         try:

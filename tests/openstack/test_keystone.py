@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import httpx2
 import pytest
@@ -188,6 +190,32 @@ def test_a_stranger_is_told_that_they_may_not(service: Service, tokens: dict[str
     answer = httpx2.post(f"{service.url}/ui/sign-in", data=form, headers={"Origin": service.url}, timeout=30)
     assert answer.status_code == 400
     assert "need the role reader" in answer.text
+
+
+def test_wrong_passwords_in_numbers_keep_no_token_out(
+    service: Service, admin: Admin, projects: dict[str, str], tokens: dict[str, str]
+) -> None:
+    """Keystone takes long to prove a password, and is asked for new tokens at the same time."""
+    form = {"user": "member of another project", "password": "wrong", "project": "strangers", "domain": "Default"}
+    over, answers, demo = Event(), list[int](), {"project": {"id": projects["demo"]}}
+
+    def guess() -> None:
+        with httpx2.Client(base_url=service.url, timeout=60) as browser:
+            while not over.is_set():
+                answers.append(browser.post("/ui/sign-in", data=form, headers={"Origin": service.url}).status_code)
+
+    with ThreadPoolExecutor(60) as pool:
+        guessing = [pool.submit(guess) for _ in range(60)]
+        try:
+            seen = [status(service, admin.token_of("reader", scope=demo)) for _ in range(5)]
+        finally:
+            over.set()
+        for one in guessing:
+            one.result()
+    assert status(service, tokens["reader"]) == 200
+    assert seen == [200] * 5
+    assert {*answers} <= {400, 429}
+    assert 429 in answers
 
 
 def test_without_keystone_its_tokens_wait_and_ours_work(

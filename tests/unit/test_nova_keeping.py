@@ -130,7 +130,7 @@ def test_a_server_without_a_promise_is_asked_for_by_itself_before_it_is_ended() 
 
 
 def test_a_server_that_is_restored_is_deleted_for_good() -> None:
-    """Where Nova keeps deleted servers for a while, their owners may restore them, again and again."""
+    """A cloud may keep deleted servers for a while, and their owners restore them, again and again."""
     world = World([SPOT], SPOT, replace(KNOWN, status="stopped"))
     keeper = keeper_of(world)
     keeper._poll()

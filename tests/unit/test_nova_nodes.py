@@ -160,7 +160,7 @@ class PutBack:
 
 
 def test_a_log_that_was_put_back_knows_fewer_lives() -> None:
-    """What was remembered of a server's lives is not so any more then."""
+    """The number of a life that was remembered is none then."""
     cloud = PutBack(SERVER.server, SERVER.next.instance_id, SERVER.next.next.instance_id)
     books = TenureSide(cloud, cloud, "north")  # type: ignore[arg-type]
     first = books.newest(SERVER.server)

@@ -9,6 +9,7 @@ from app.domain.values import RunCause
 from app.forecasts.rules import Run
 from app.forecasts.store.runs import request_run
 from app.platform.database.database import Database
+from app.platform.database.signals import anyone_listens
 from app.scheduling.store.clouds import enter_cloud
 
 _REMOVED_AT_ONCE = 10_000
@@ -32,6 +33,10 @@ class ImportedClouds:
         """Return the cloud's id, and True if it is still being imported; None if there is no such cloud."""
         rows = await self._database.execute("SELECT id, importing FROM cloud WHERE name = %(name)s", {"name": name})
         return (rows[0].id, rows[0].importing) if rows else None
+
+    async def anyone_serves(self) -> bool:
+        """Return True if a service or a worker is there that may compute a table."""
+        return await anyone_listens(self._database)
 
     async def finish(self, cloud_id: int) -> Run:
         """Make the cloud visible and ask the workers for its first table, in one transaction."""

@@ -26,6 +26,11 @@ logger = logging.getLogger(__name__)
 TABLES = "tenure"
 LOGS = "tenure_log"
 """The two channels: changes of tables and runs, and growth of logs, which only feeds listen to."""
+_LISTENER = "tenure-listen"
+"""The name by which the database knows connections that listen."""
+_LISTENERS = """
+SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = %(name)s) AS found
+"""
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 _KEEPALIVE_S = 10
@@ -62,6 +67,12 @@ Sent = TablePublished | RunRequested | LogGrew
 Signal = Sent | Resync
 _DECODER: msgspec.json.Decoder[Sent] = msgspec.json.Decoder(Sent)
 _NOTIFY_ALL = "SELECT pg_notify(%(channel)s, payload) FROM unnest(%(payloads)s::text[]) AS payload"
+
+
+async def anyone_listens(database: Database) -> bool:
+    """Return True if a service or a worker is connected to the database."""
+    (row,) = await database.execute(_LISTENERS, {"name": _LISTENER})
+    return bool(row.found)
 
 
 async def announce(session: Session, notice: TablePublished | RunRequested) -> None:
@@ -134,7 +145,7 @@ async def _connect(database: Database, channel: str, own: str) -> psycopg.AsyncC
             _libpq_url(database.url),
             autocommit=True,
             connect_timeout=max(2, int(database.timeout_s)),
-            application_name="tenure-listen",
+            application_name=_LISTENER,
             # Without keepalives an idle connection whose peer is gone would never be noticed.
             keepalives_idle=_KEEPALIVE_S,
             keepalives_interval=_KEEPALIVE_S,

@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from app.platform.asked import reading
 from app.platform.http.errors import RateExceeded
-from app.platform.http.rates import COSTS, PEER_MESSAGES
+from app.platform.http.rates import COSTS, PEER_MESSAGES, address_of
 
 _NO_READS = {"request_table", "test_webhook", "check_readiness", "report_cluster_events"} | PEER_MESSAGES
 READS = COSTS.keys() - _NO_READS
@@ -36,6 +36,9 @@ Others wait before their bodies are read. So another peer's message has few befo
 _MOST_MESSAGES = 1000
 MOST_WAITING = 64
 """So many wait for those before them; more are refused."""
+_TOO_MANY = "too many dear requests of the token wait for this cloud"
+_SIGN_INS_AT_ONCE = 2
+_SIGN_INS_OF_ADDRESS = 8
 _AGAIN_S = 1
 
 Key = tuple[int | str | None, str, bool]
@@ -54,11 +57,13 @@ class DearQueues:
         self._queues: dict[Key, _DearQueue] = {}
 
     @asynccontextmanager
-    async def place(self, key: Key, at_once: int, most: int = MOST_WAITING) -> AsyncIterator[None]:
+    async def place(
+        self, key: Key, at_once: int, most: int = MOST_WAITING, refusal: str = _TOO_MANY
+    ) -> AsyncIterator[None]:
         """Give one of `at_once` places as soon as it is free, or raise RateExceeded if `most` requests wait."""
         line = self._queues.setdefault(key, _DearQueue(asyncio.Semaphore(at_once)))
         if line.count >= at_once + most:
-            raise RateExceeded("too many dear requests of the token wait for this cloud", _AGAIN_S)
+            raise RateExceeded(refusal, _AGAIN_S)
         line.count += 1
         try:
             async with line.places:
@@ -67,6 +72,22 @@ class DearQueues:
             line.count -= 1
             if not line.count:
                 self._queues.pop(key, None)
+
+
+@asynccontextmanager
+async def sign_in_turn(request: Request) -> AsyncIterator[None]:
+    """Wait for a place to ask another service for the caller of a name and a password.
+
+    That service takes long for it, and is asked for tokens all the time. Few of one address wait, so that others come.
+    """
+    lines: DearQueues = request.app.state.dear
+    refusal = "too many people are signing in; try it again"
+    address = (address_of(request.scope), "sign_in", False)
+    async with (
+        lines.place(address, _SIGN_INS_AT_ONCE, _SIGN_INS_OF_ADDRESS, refusal),
+        lines.place((None, "sign_in", False), _SIGN_INS_AT_ONCE, refusal=refusal),
+    ):
+        yield
 
 
 @asynccontextmanager

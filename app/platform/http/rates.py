@@ -116,7 +116,7 @@ class Rates:
 
     def is_shut(self, scope: Scope) -> bool:
         """Return True if the address has used up its requests without a valid token."""
-        return bool(self._shut) and self._shut.get(_address(scope), 0.0) > self._ticks_s()
+        return bool(self._shut) and self._shut.get(address_of(scope), 0.0) > self._ticks_s()
 
     def count_token(self, token_id: int, cost: int = 1) -> None:
         """Count a request with this token. Raise RateExceeded if those of this second are used up."""
@@ -136,14 +136,14 @@ class Rates:
 
     def count_probe(self, scope: Scope) -> None:
         """Count a request for the service's health. It has a limit of its own, which wrong tokens cannot use up."""
-        address = f"probe {_address(scope)}"
+        address = f"probe {address_of(scope)}"
         if not self._limiter.hit(self._of_address, address):
             raise self._exceeded(self._of_address, address, "too many probes")
 
     def count_address(self, scope: Scope) -> None:
         """Count a request without a valid token. Raise RateExceeded if the address's of this minute are used up."""
         self.check_address(scope)
-        address = _address(scope)
+        address = address_of(scope)
         if not self._limiter.hit(self._of_address, address):
             error = self._exceeded(self._of_address, address, "too many requests without a valid token")
             now = self._ticks_s()
@@ -153,7 +153,7 @@ class Rates:
 
     def check_address(self, scope: Scope) -> None:
         """Raise RateExceeded if the address's requests without a valid token are used up."""
-        rest_s = self._shut.get(_address(scope), 0.0) - self._ticks_s() if self._shut else 0.0
+        rest_s = self._shut.get(address_of(scope), 0.0) - self._ticks_s() if self._shut else 0.0
         if rest_s > 0:
             raise RateExceeded("too many requests without a valid token", math.ceil(rest_s))
 
@@ -162,6 +162,7 @@ class Rates:
         return RateExceeded(f"{why}: {item}", max(1, math.ceil(rest_s)))
 
 
-def _address(scope: Scope) -> str:
+def address_of(scope: Scope) -> str:
+    """Return the address of a caller, or the network of one that has a whole network."""
     client = scope.get("client")
     return place_of(None if client is None else client[0])

@@ -30,7 +30,7 @@ _PATIENCE_S = 5.0
 """A request that Tenure asks to come later waits for so long in all."""
 _LEAST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 60.0
-"""Whatever an answer says, Tenure is asked again after so long."""
+"""Tenure is asked again after so long, whatever an answer says."""
 
 
 class TenureUnreachable(Exception):
