@@ -139,7 +139,7 @@ def test_a_job_alone_may_use_seven_tenths_of_the_sla() -> None:
 
 
 def test_no_account_pays_for_a_job_that_is_likelier_preempted_than_not() -> None:
-    """Use rises to 4 every noon: with 3 cores to spare a job of eleven hours is lost from most moments, with 4 from few."""
+    """Use rises to 4 every noon. With 3 cores to spare eleven hours are mostly too long, with 4 hardly ever."""
     native = NativeUse()
     for day in range(20):
         native.record(day * DAY_US + DAY_US // 2, 4 if day % 10 else 5)
