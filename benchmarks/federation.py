@@ -4,7 +4,7 @@
     python -m benchmarks.federation --parts two --seeds 1 3    # seeds 1 to 3
 
 The jobs are those of `tenure trace synth-jobs`: EXFed's own traces were never published, so they have the counts and
-means of its Table I and shapes of ours. The default rule was chosen on seeds 101 to 110. The parts:
+means of its Table I and shapes of ours. The default rule was chosen on other seeds (decision 221). The parts:
 
     two        two clouds, as in EXFed's Figures 1 to 4: `A 32-32` are segments A1 and A2 on clouds of 32 cores each
     four       four clouds 32-56-32-56, as in Figure 5, that share no link, one, two, or all; the second two have the

@@ -10,7 +10,7 @@ from app.federation.rules.jobs import Job
 
 CELL_US = 600_000_000
 WARM_UP_US = 2 * 86_400_000_000
-POOLED_FROM, CLOSED_BEYOND, CLOSED_US = 40, 20, 30 * 86_400_000_000
+POOLED_FROM, USED_SHARE, MOST_RISK, CLOSED_BEYOND, CLOSED_US = 40, 0.7, 0.5, 20, 30 * 86_400_000_000
 
 
 @dataclass
@@ -66,16 +66,13 @@ def plain_risk(rule: str, cloud: PlainCloud, job: Job, held_us: int) -> float:
     lost = _lost(moments, peaks, spare, length, ends, list(range(len(moments))))
     if rule == "timeline" or lost == 1.0:
         return lost
-    windows, z = len(moments) / length, 0.84
-    middle = lost + z * z / (2 * windows)
-    spread = z * (lost * (1 - lost) / windows + z * z / (4 * windows * windows)) ** 0.5
-    bound = (middle + spread) / (1 + z * z / windows)
+    least = max(lost, length / len(moments))
     hour_us, day_us = 3_600_000_000, 86_400_000_000
     same = [at for at in range(len(moments)) if (at * CELL_US - job.start_us + hour_us) % day_us <= 2 * hour_us]
     risen = _lost(moments, peaks, spare, length, ends, same)
     reached = _lost([cloud.use()] * len(moments), peaks, spare, length, ends, same)
     weight = plain_told_by_hour(moments)
-    return (1 - weight) * bound + weight * max(bound, risen, reached)
+    return least + weight * (max(least, risen, reached) - least)
 
 
 def plain_told_by_hour(moments: Sequence[int]) -> float:
@@ -109,11 +106,12 @@ def plain_admitted_risk(rule: str, cloud: PlainCloud, job: Job, held_us: int, sl
             return None
         cloud.admitted, cloud.preempted, cloud.closed_until_us = 0, 0, None
     risk = plain_risk(rule, cloud, job, held_us)
-    earned = sla * cloud.admitted
-    if risk <= sla:
+    if risk <= USED_SHARE * sla:
         return risk
+    if risk > MOST_RISK or cloud.admitted < POOLED_FROM:
+        return None
     used = cloud.preempted + sum(one.risk for one in cloud.foreign) + risk
-    return risk if cloud.admitted >= POOLED_FROM and used <= 0.6 * (earned + sla) else None
+    return risk if used <= USED_SHARE * sla * (cloud.admitted + 1) else None
 
 
 def _lost(
@@ -178,17 +176,22 @@ def plain_federation(
 
 
 def _runs_away(hosts: Sequence[PlainCloud], away: PlainForeign, rule: str, sla: float) -> bool:
-    """Let the first host that has room and admits a job run it; return False if none does."""
+    """Let a host that has room and admits a job run it: the first, or by `tenure` that of the lowest risk.
+
+    Return False if none does.
+    """
+    taken = None
     for host in hosts:
-        if away.job.all_cores > host.free():
+        if away.job.all_cores > host.free() or (taken is not None and rule != "tenure"):
             continue
         risk = plain_admitted_risk(rule, host, away.job, away.declared_us - away.job.start_us, sla)
-        if risk is not None:
-            away.risk = risk
-            host.admitted += 1
-            host.foreign.append(away)
-            return True
-    return False
+        if risk is not None and (taken is None or risk < away.risk):
+            taken, away.risk = host, risk
+    if taken is None:
+        return False
+    taken.admitted += 1
+    taken.foreign.append(away)
+    return True
 
 
 def _preempt(home: PlainCloud, counts: Mapping[str, dict[str, int]], cores: int) -> None:

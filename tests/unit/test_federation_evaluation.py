@@ -120,15 +120,63 @@ MORNING = Offer(20 * DAY_US + DAY_US // 4 - 20 * MINUTE_US, 50 * MINUTE_US, 5, (
 """From some moments of this hour, on every fourth morning, use rose by more than 5 cores."""
 
 
-def test_a_host_pools_from_the_fortieth_admission_on_and_spends_six_tenths() -> None:
+def test_a_host_pools_from_the_fortieth_admission_on_and_spends_seven_tenths() -> None:
     native = busy_mornings()
     assert admitted_risk(HostRule.TENURE, native, HostBook(admitted=39), MORNING) is None
     risk = admitted_risk(HostRule.TENURE, native, HostBook(admitted=40), MORNING)
     assert risk is not None
     assert 0.05 < risk < 0.2
-    assert admitted_risk(HostRule.TENURE, native, HostBook(admitted=40, running={"a": 1.2}), MORNING) is None
+    assert admitted_risk(HostRule.TENURE, native, HostBook(admitted=40, running={"a": 1.42}), MORNING) is None
     assert admitted_risk(HostRule.TENURE, native, HostBook(admitted=40, preempted=2), MORNING) is None
     assert admitted_risk(HostRule.TENURE, native, HostBook(admitted=80, preempted=2), MORNING) == risk
+
+
+def test_a_job_alone_may_use_seven_tenths_of_the_sla() -> None:
+    native = busy_mornings()
+    risk = risk_of(HostRule.TENURE, native, MORNING)
+    assert admitted_risk(HostRule.TENURE, native, HostBook(), replace(MORNING, sla=risk / 0.69)) == risk
+    assert admitted_risk(HostRule.TENURE, native, HostBook(), replace(MORNING, sla=risk / 0.71)) is None
+
+
+def test_no_account_pays_for_a_job_that_is_likelier_preempted_than_not() -> None:
+    """Use rises to 4 every noon. With 3 cores to spare eleven hours are mostly too long, with 4 hardly ever."""
+    native = NativeUse()
+    for day in range(20):
+        native.record(day * DAY_US + DAY_US // 2, 4 if day % 10 else 5)
+        native.record(day * DAY_US + DAY_US // 2 + HOUR_US, 0)
+    tight = Offer(20 * DAY_US + DAY_US // 4, 11 * HOUR_US, 3, (), 0.05)
+    rich = HostBook(admitted=1000)
+    assert risk_of(HostRule.TENURE, native, tight) > 0.5
+    assert admitted_risk(HostRule.TENURE, native, rich, tight) is None
+    roomier = replace(tight, spare=4)
+    assert 0.035 < risk_of(HostRule.TENURE, native, roomier) < 0.5
+    assert admitted_risk(HostRule.TENURE, native, rich, roomier) is not None
+
+
+def test_a_short_past_tells_of_no_small_risk() -> None:
+    """In twenty days nothing ran. `timeline` then sees no risk for two days, `tenure` a tenth."""
+    native = NativeUse()
+    long = Offer(20 * DAY_US, 2 * DAY_US, 5, (), 0.05)
+    assert risk_of(HostRule.TIMELINE, native, long) == 0.0
+    assert risk_of(HostRule.TENURE, native, long) == pytest.approx(0.1, rel=1e-3)
+    assert admitted_risk(HostRule.TENURE, native, HostBook(), long) is None
+    assert admitted_risk(HostRule.TENURE, native, HostBook(), replace(long, held_us=HOUR_US)) is not None
+
+
+def test_the_host_with_the_lowest_risk_takes_a_job_by_tenure_and_the_first_one_by_other_rules() -> None:
+    """`b` had a busy hour on one of twenty days, `c` never: by `literal` both admit what `a` has no room for."""
+    jobs = {
+        "a": [Job("1", 20 * DAY_US, DAY_US, 1, 2, 0, 0), Job("2", 20 * DAY_US + MINUTE_US, HOUR_US, 1, 1, 0, 0)],
+        "b": [Job("1", 5 * DAY_US, HOUR_US, 1, 2, 0, 0)],
+        "c": [],
+    }
+    nodes = {name: parse_nodes("2x1") for name in jobs}
+    hosts = []
+    for rule in (HostRule.NONE, HostRule.LITERAL, HostRule.TENURE):
+        fates: list[JobFate] = []
+        run_federation(FederationScenario(nodes, jobs, {"a": ["b", "c"]}, rule), told=fates.append)
+        hosts.append(next(fate.host for fate in fates if (fate.origin, fate.name) == ("a", "2")))
+    assert hosts == ["b", "b", "c"]
 
 
 def test_a_closed_host_opens_again_after_thirty_days_with_a_new_account() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import sqrt
 
 import numpy as np
 
@@ -25,12 +24,12 @@ WARM_UP_US = 2 * DAY_US
 """A host that knows less of its past admits no foreign job, unless by the rule `none`."""
 _NEAR_US = DAY_US // 24
 """Moments at most this far from now in their time of day count as of the same hour."""
-_NORMAL = 0.84
-"""The upper end of an estimate is that of Wilson's interval that lies above it four times of five."""
 _POOLED_FROM = 40
 """The number of admissions from which a host pools its promises."""
-_POOLED_SHARE = 0.6
-"""The share of what all admissions earn that preempted and running jobs may use up."""
+_USED_SHARE = 0.7
+"""The share of what an SLA grants that a host uses: for one job, and for all jobs that were preempted or run."""
+_MOST_RISK = 0.5
+"""A job that is likelier to be preempted than not is admitted by no account."""
 _CLOSED_BEYOND = 20
 """A host closes once so many jobs more were preempted than its admissions had earned."""
 _CLOSED_US = 30 * DAY_US
@@ -110,7 +109,10 @@ def admitted_risk(rule: HostRule, native: NativeUse, book: HostBook, offer: Offe
 
 
 def risk_of(rule: HostRule, native: NativeUse, offer: Offer) -> float:
-    """Return the rule's estimate of the probability that the job is preempted."""
+    """Return the rule's estimate of the probability that the job is preempted.
+
+    By `tenure`, a past that holds the job's length n times tells of no risk below 1/n.
+    """
     use, peaks = native.seen_until(offer.at_us)
     if rule is HostRule.LITERAL:
         return share_of_all(use, peaks, PathPart(0, cells_of(offer.held_us), offer.spare))
@@ -118,21 +120,14 @@ def risk_of(rule: HostRule, native: NativeUse, offer: Offer) -> float:
     lost = 1.0 - share_alive(use, peaks, path, np.ones(len(use), np.bool_))
     if rule is HostRule.TIMELINE or lost == 1.0:
         return lost
-    bound = upper_end(lost, len(use) / cells_of(offer.held_us))
+    least = max(lost, cells_of(offer.held_us) / len(use))
     weight = told_by_hour(use)
     if not weight:
-        return bound
+        return least
     near = _same_hour(len(use), offer.at_us)
     risen = 1.0 - share_alive(use, peaks, path, near)
     reached = 1.0 - share_alive(np.full_like(use, native.now), peaks, path, near)
-    return (1.0 - weight) * bound + weight * max(bound, risen, reached)
-
-
-def upper_end(share: float, windows: float) -> float:
-    """Return the upper end of Wilson's interval of a share that was seen in so many independent windows."""
-    square = _NORMAL**2 / windows
-    spread = _NORMAL * sqrt(share * (1.0 - share) / windows + square / (4.0 * windows))
-    return (share + square / 2.0 + spread) / (1.0 + square)
+    return least + weight * (max(least, risen, reached) - least)
 
 
 def _same_hour(count: int, at_us: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -145,11 +140,11 @@ def _same_hour(count: int, at_us: int) -> np.ndarray[tuple[int], np.dtype[np.boo
 def _affords(book: HostBook, risk: float, sla: float) -> bool:
     """Return True if a job of this risk may be admitted beside what was promised before.
 
-    It may if its risk is within the SLA; later also if the budget that all admissions earn pays for it, and for all
-    that were preempted or run.
+    It may if its risk is within the share of the SLA that is used; later also if the same share of what all admissions
+    earn pays for it, and for all that were preempted or run.
     """
-    earned = sla * book.admitted
-    if risk <= sla:
+    if risk <= _USED_SHARE * sla:
         return True
     used = book.preempted + sum(book.running.values()) + risk
-    return book.admitted >= _POOLED_FROM and used <= _POOLED_SHARE * (earned + sla)
+    is_paid = used <= _USED_SHARE * sla * (book.admitted + 1)
+    return is_paid and risk <= _MOST_RISK and book.admitted >= _POOLED_FROM

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -164,7 +164,16 @@ class _FederationRun:
         self._ends_at(step, host, step.at_us + step.job.held_us(self.scenario.bytes_per_s))
 
     def _host_of(self, step: _JobStep) -> tuple[str, float] | None:
-        """Return the first of the linked clouds that admits a job, and the risk."""
+        """Return the cloud that a job goes to, and the risk: the first that admits it, in the order of links.
+
+        By the rule `tenure` all are asked, and it goes to the first of those with the lowest risk.
+        """
+        if self.scenario.rule is HostRule.TENURE:
+            return min(self._admitting(step), key=lambda found: found[1], default=None)
+        return next(self._admitting(step), None)
+
+    def _admitting(self, step: _JobStep) -> Iterator[tuple[str, float]]:
+        """Yield the linked clouds that admit a job, in their order, with the risk that each tells."""
         job, scenario = step.job, self.scenario
         for name in scenario.links.get(step.origin, ()):
             host = self.clouds[name]
@@ -175,8 +184,7 @@ class _FederationRun:
             offer = Offer(job.start_us, declared_us, spare, host.ends_after(job.start_us), scenario.sla)
             risk = admitted_risk(scenario.rule, host.native, host.book, offer)
             if risk is not None:
-                return name, risk
-        return None
+                yield name, risk
 
     def _preempted(self, victims: Sequence[str], at_us: int) -> None:
         for victim in victims:
