@@ -9,7 +9,7 @@ from app.domain.inputs import InputError
 from app.importing.errors import ImportRefused
 from app.managing.manager import ManagerRuns
 from app.managing.programs import ProgramFailed
-from app.nova.session import OpenStackFailed, OpenStackRefused
+from app.nova.session import OpenStackFailed, OpenStackForbidden
 from tenure_client import (
     AnswerUnreadable,
     ArgumentInvalid,
@@ -30,7 +30,7 @@ _CODES: dict[type[Exception], int] = {
     NoDatabase: 3,
     ProgramFailed: 3,
     ManagerRuns: 3,
-    OpenStackRefused: 1,
+    OpenStackForbidden: 1,
     OpenStackFailed: 3,
     TenureError: 1,
 }
@@ -58,7 +58,7 @@ def _told(error: Exception) -> str:
     if isinstance(error, Unauthenticated):
         return (
             f"{error}; give a valid token with --token or TENURE_TOKEN; on the service's machine"
-            " `tenure token create NAME --role reader` makes one (or another role: tenure token create --help)"
+            " `tenure token create NAME --role ROLE` makes one, of the role that this command needs (--help tells it)"
         )
     if isinstance(error, NotConnected):
         return f"{error}; is the service running? make run, or tenure run, starts it; --url or TENURE_URL names another"

@@ -171,19 +171,17 @@ def _check_books(client: TenureClient, cloud: str) -> None:
 def _sides(books: TenureSide, trait: str, figures: NovaFigures) -> tuple[NovaCloud, TenureSide, Syncing]:
     """Return both sides. OpenStack is asked for a token at once: the first deletion must not wait for it.
 
-    Raises OpenStackRefused if it does not let this user in. One that is away is waited for.
+    Raises OpenStackForbidden if it does not let this user in. One that is away is waited for.
     """
     from app.nova.cloud import NovaCloud  # noqa: PLC0415 - slow to load
-    from app.nova.session import OpenStackFailed, OpenStackRefused  # noqa: PLC0415 - as above
+    from app.nova.session import OpenStackFailed, OpenStackForbidden  # noqa: PLC0415 - as above
     from app.nova.syncing import Syncing  # noqa: PLC0415 - as above
 
     nova = NovaCloud(figures.requests.inc)
     try:
         nova.log_in()
-    except OpenStackRefused as error:
-        if error.status in (401, 403):
-            raise
-        logger.warning("OpenStack does not answer yet: %s", error)
+    except OpenStackForbidden:
+        raise
     except OpenStackFailed as error:
         logger.warning("OpenStack does not answer yet: %s", error)
     return nova, books, Syncing(nova, books, trait)

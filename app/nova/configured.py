@@ -29,7 +29,9 @@ def read_configuration(files: Sequence[Path]) -> Configured:
         try:
             cfg.ConfigParser(str(file), found).parse()
         except (OSError, ValueError, cfg.ParseError) as error:
-            raise InputError(f"{file} cannot be read as a configuration of Nova: {error}") from None
+            raise InputError(
+                f"{file} cannot be read as a configuration of Nova (--nova-conf names another): {error}"
+            ) from None
         for group, options in found.items():
             for name, given in options.items():
                 groups.setdefault(group, {}).setdefault(name, []).extend(given)

@@ -37,6 +37,15 @@ class OpenStackRefused(OpenStackFailed):
         self.status = status
 
 
+class OpenStackForbidden(OpenStackRefused):
+    """OpenStack does not let this user in, or not there."""
+
+
+def refused(status: int, detail: str) -> OpenStackRefused:
+    """Return the error for an answer with this status of HTTP."""
+    return (OpenStackForbidden if status in _NOT_LET_IN else OpenStackRefused)(status, detail)
+
+
 class OpenStackSession:
     """A login to a cloud of OpenStack. Threads may share it. `asked` is called once for each request."""
 
@@ -91,7 +100,7 @@ class OpenStackSession:
             proxy = getattr(self._connection, service)
             response = getattr(proxy, method)(path, microversion=version, **more)
         if response.status_code >= 400:
-            raise OpenStackRefused(response.status_code, f"{method.upper()} {path}: {_reason(response)}")
+            raise refused(response.status_code, f"{method.upper()} {path}: {_reason(response)}")
         return response
 
     def _end(self, server: str, do: Callable[[str], None]) -> bool:
@@ -123,7 +132,7 @@ class _Translating:
             return
         told, status = f"{self._doing}: {type(error).__name__}: {error}", getattr(error, "http_status", None)
         if status in _NOT_LET_IN:
-            raise OpenStackRefused(int(status), told) from error
+            raise OpenStackForbidden(int(status), told) from error
         raise OpenStackFailed(told) from error
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from api_service import TOKEN, Service, running_service
+from keystoneauth1.exceptions import ClientException, Unauthorized
 from typer.testing import CliRunner
 
 from app.cli import command_line
@@ -17,7 +18,7 @@ from app.commands.nova_daemon import _check_books
 from app.domain.inputs import InputError
 from app.domain.values import Resources
 from app.nova.cloud import Provider
-from app.nova.session import OpenStackFailed, OpenStackRefused
+from app.nova.session import OpenStackFailed, OpenStackForbidden, OpenStackRefused, _Translating
 from tenure_client import Forbidden, NotFound, TenureClient, Unauthenticated
 
 _names = count(1)
@@ -29,6 +30,10 @@ class RecordedNova:
 
     def __init__(self, refuses: str = "") -> None:
         self.refuses, self.made = refuses, dict[str, Mapping[str, str]]()
+
+    def log_in(self) -> None:
+        with _Translating("logging in", (ClientException,)):
+            raise Unauthorized
 
     def flavors(self) -> Iterator[dict[str, Any]]:
         if self.refuses == "flavors":
@@ -77,7 +82,7 @@ def cloud() -> str:
 @pytest.fixture
 def nova(monkeypatch: pytest.MonkeyPatch) -> RecordedNova:
     found = RecordedNova()
-    monkeypatch.setattr("app.nova.cloud.NovaCloud", lambda: found)
+    monkeypatch.setattr("app.nova.cloud.NovaCloud", lambda *_: found)
     return found
 
 
@@ -217,3 +222,15 @@ def test_a_run_that_fails_tells_what_it_had_made(service: Service, cloud: str, n
     [note] = error.__notes__
     assert "spot.small: made" in note
     assert f"the cloud {cloud}: made" in note
+
+
+def test_a_daemon_that_openstack_does_not_let_in_ends_at_once(
+    service: Service, client: TenureClient, nova: RecordedNova, cloud: str
+) -> None:
+    del nova
+    client.create_cloud(cloud)
+    error = run_daemon(service, "--cloud", cloud).exception
+    assert isinstance(error, OpenStackForbidden)
+    ending = exit_of(error)
+    assert ending is not None
+    assert ending.code == 1

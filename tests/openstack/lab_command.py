@@ -47,4 +47,5 @@ def told_variables(lab: NovaLab, cloud: str) -> list[str]:
         f"# tenure nova check --nova-conf {shlex.quote(str(lab.folder / 'etc/nova/nova.conf'))}",
         f"# tenure nova export --key past.key --out past.jsonl.gz {databases}",
         f"# tenure import past --from nova --dry-run {databases}",
+        f"# without --dry-run it writes into Tenure's database: TENURE_DATABASE_URL={lab.database_url('tenure')}",
     ]

@@ -16,7 +16,7 @@ from app.nova.configured import provider_files
 from app.nova.enabling import SCHEDULER_FILE, scheduler_text, write_texts
 from app.nova.rules import findings
 from app.nova.rules.twins import Untwinned, faults_of_twins, plan_twins, twin_specs
-from app.nova.session import OpenStackFailed, OpenStackRefused
+from app.nova.session import OpenStackFailed, refused
 
 GOOD = {
     "filter_scheduler": {
@@ -198,12 +198,14 @@ def test_an_address_of_this_machine_is_none_for_schedulers(url: str) -> None:
     assert text.splitlines()[0] == "# Replace the words in capitals: KEYSTONE, SECRET."
 
 
-@pytest.mark.parametrize("error", [OpenStackFailed("logging in: Unauthorized"), OpenStackRefused(403, "GET /x: no")])
-def test_an_openstack_that_refuses_ends_a_command_with_a_sentence(error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("error", "code"), [(OpenStackFailed("GET /x: no"), 3), (refused(503, "GET /x: no"), 3), (refused(403, "no"), 1)]
+)
+def test_an_openstack_that_refuses_ends_a_command_with_a_sentence(error: Exception, code: int) -> None:
     error.add_note("done before: nothing")
     ending = exit_of(error)
     assert ending is not None
-    assert ending.code == 3
+    assert ending.code == code
     assert str(error) in ending.sentence
     assert "OS_CLOUD" in ending.sentence
     assert ending.sentence.endswith("; done before: nothing")

@@ -297,7 +297,7 @@ _REASONS = {
     Rejection.BUDGET_EXHAUSTED.value: "what its promise had left did not pay for its risk",
     Rejection.QUOTA_EXCEEDED.value: "its owner's quota was used up",
     Rejection.OVERRUNNING.value: "too many cores of its owner overran",
-    Rejection.NO_HISTORY.value: "there was not enough history to promise anything",
+    Rejection.NO_HISTORY.value: "there was no forecast yet to promise anything by",
     Rejection.QUOTES_STALE.value: "the quotes were too old to promise anything",
     Rejection.TOO_FEW_WINDOWS.value: "the estimate rested on too few windows to promise anything",
 }
@@ -330,7 +330,15 @@ def _wanted(decided: Decided) -> str:
     quoted = length_text(basis.quoted_lifetime_us) if basis.quoted_lifetime_us else "nothing"
     risk = risk_of_basis(basis)
     risked = "" if risk is None else f", and its risk was {risk}"
-    return f"{asked}; quoted was {quoted} at {_percent(basis.probability)}{risked}"
+    is_paid = decided.outcome is DecisionOutcome.ACCEPTED and _is_beyond(basis)
+    paid = ", which its book had earned before" if is_paid else ""
+    return f"{asked}; quoted was {quoted} at {_percent(basis.probability)}{risked}{paid}"
+
+
+def _is_beyond(basis: Basis) -> bool:
+    """Return True if a start's risk was above its promise, and the book of its stratum of lifetimes decided."""
+    risk, promise = basis.estimated_probability, basis.probability
+    return basis.book is not None and risk is not None and promise is not None and risk > promise
 
 
 def _of_declared(decided: Decided) -> str:

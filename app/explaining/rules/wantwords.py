@@ -12,7 +12,7 @@ from app.domain.wanted import Wanted
 _LIMITS = {
     Rejection.SLA_UNATTAINABLE: "no longer one was quoted at its eviction probability",
     Rejection.BUDGET_EXHAUSTED: "what its promise has left admitted no longer one",
-    Rejection.NO_HISTORY: "there was not enough history",
+    Rejection.NO_HISTORY: "there was no forecast yet",
     Rejection.QUOTES_STALE: "the quotes were too old",
 }
 

@@ -97,7 +97,9 @@ def told_of_openstack() -> Iterator[None]:
     try:
         yield
     except (SDKException, ClientException) as error:
-        raise InputError(f"OpenStack cannot be asked: {error}") from error
+        raise InputError(
+            f"OpenStack cannot be asked (its login is named by OS_CLOUD, or OS_AUTH_URL and so on): {error}"
+        ) from error
 
 
 def _servers(cloud: Connection, wanted: dict[str, str]) -> list[dict[str, Any]]:

@@ -91,7 +91,8 @@ def embedded_url(data_dir: Path, *, create: bool = True) -> Iterator[str]:
     if not create and pgdata_version(data_dir / "postgres") is None:
         raise NoDatabase(
             f"there is no database in {data_dir}; name the folder of one that is elsewhere with --data-dir or"
-            " TENURE_DATA_DIR. tenure run, or tenure db upgrade, makes a new, empty one"
+            " TENURE_DATA_DIR, or the address of a server with --database-url or TENURE_DATABASE_URL."
+            " tenure run, or tenure db upgrade, makes a new, empty one"
         )
     with _opened_users(data_dir) as users:
         with _alone(data_dir):

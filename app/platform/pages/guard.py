@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 PageHandler = Callable[[Request], Awaitable[Response]]
 
 COOKIE = "tenure_token"
+_OF_PROJECTS = (Role.PROJECT_READER, Role.PROJECT_MEMBER)
 _MOST_COOKIES = 50
 HEADERS = {
     "Cache-Control": "no-store",
@@ -83,7 +84,8 @@ def guarded(page: PageHandler) -> PageHandler:
 def check(caller: Caller, cloud: str | None) -> None:
     """Raise Forbidden if the caller may not read, CloudNotFound if the cloud is hidden from them."""
     if Role.READER not in granted_to(caller.role):
-        raise Forbidden(f"these pages need the role reader, and your token's is {caller.role}")
+        instead = "; openstack tenure tells of your project's own servers" if caller.role in _OF_PROJECTS else ""
+        raise Forbidden(f"these pages need the role reader, and your token's is {caller.role}{instead}")
     if cloud is not None and caller.cloud not in (None, cloud):
         raise CloudNotFound.named(cloud)
 

@@ -34,7 +34,7 @@ def _why(decision: ExtensionDecision) -> str:
 def _why_not(decision: ExtensionRejected) -> str:
     match decision.reason:
         case Rejection.NO_HISTORY:
-            return "there was not enough history to promise anything"
+            return "there was no forecast yet to promise anything by"
         case Rejection.QUOTES_STALE:
             return "the quotes were too old to promise anything"
         case Rejection.TOO_FEW_WINDOWS:

@@ -33,9 +33,9 @@ MANY_IN_A_GROUP = "Tenure: spot servers of a server group are created one at a t
 _REASONS = {
     "no_capacity": "no host has room for a spot server of {flavor} now",
     "sla_unattainable": "{lifetime} without an eviction cannot be promised{at}",
-    "no_history": "this cloud has too short a past to promise anything yet",
+    "no_history": "this cloud has no forecast yet to promise anything by",
     "quotes_stale": "the forecast is too old to promise anything; it will be renewed",
-    "budget_exhausted": "the evictions that may happen are used up, so {lifetime} cannot be promised{at}",
+    "budget_exhausted": "{lifetime} without an eviction cannot be promised{at} beside what was promised before",
     "too_few_windows": "too little is known of spans as long as {lifetime} to promise them",
     "quota_exceeded": "the quota of the project for spot servers is used up",
     "overrunning": "too many spot servers of the project run past their declared lifetimes",

@@ -14,6 +14,8 @@ LIFETIME = "tenure:lifetime"
 PROBABILITY = "tenure:probability"
 _OURS = "tenure:"
 _SPOT = "spot"
+_LONGEST_S = 3660 * 86_400
+"""The longest lifetime that Tenure takes."""
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LENGTH = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([smhd]?)")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
@@ -137,8 +139,9 @@ def _lifetime(value: object) -> float:
     told = _alone(LIFETIME, value)
     read = _LENGTH.fullmatch(told.strip())
     seconds = float(read[1]) * _UNITS_S[read[2]] if read else 0.0
-    if seconds <= 0:
-        raise WishRefused(f"{LIFETIME} must be a number of seconds, or as 90m, 2h, 3d; it is {told[:40]!r}")
+    if not 0 < seconds <= _LONGEST_S:
+        form = "more than 0 and at most 3660d, in seconds or as 90m, 2h, 3d"
+        raise WishRefused(f"{LIFETIME} must be {form}; it is {told[:40]!r}")
     return seconds
 
 
