@@ -346,7 +346,7 @@ def lives(openstack: Command, service: Service) -> None:
 def test_a_paying_server_that_could_not_be_foreseen_is_told(
     openstack: Command, service: Service, monkeypatch: pytest.MonkeyPatch, keeps: bool
 ) -> None:
-    """Where extra specs are hidden the market is known once Tenure has answered."""
+    """The market is known once Tenure has answered, where extra specs are hidden."""
     monkeypatch.setattr(Nova, "hides_specs", True)
     Nova.deleted.clear()
     with beside_nova(openstack, service) as command:
