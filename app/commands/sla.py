@@ -16,7 +16,7 @@ from tenure_client.forms.promises import ClassAnswer, ClassBookAnswer, ClassBudg
 
 _COLUMNS = (
     Column("promised", 9, is_number=True),
-    Column("kept", 9),
+    Column("verdict", 9),
     Column("evicted", 8, is_number=True),
     Column("between", 5, is_number=True),
     Column("admitted", 6, is_number=True),
@@ -61,7 +61,7 @@ def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> N
 
     A class is all instances that were promised the same eviction probability. It has a budget under the pooled
     guarantee, and a book for each stratum of lifetimes under the stratified one. The exit code is 1 if a class lost
-    more than was promised, or if the promise is broken in a stratum of one.
+    more than was promised so far, even where that is too few to judge, or if the promise is broken in a stratum of one.
     """
     answer = client.sla(cloud)
     if as_json:
@@ -99,7 +99,8 @@ def _legend(answer: SlaAnswer) -> str:
     of = f"with {percent(answer.confidence)} confidence if evictions were independent"
     said = (
         "evicted: so far within the declared lifetime, of those admitted (tenure status also counts those evicted\n"
-        f"after it); between: the interval of that share, {of}"
+        f"after it); between: the interval of that share, {of}\n"
+        "verdict: what that interval tells of the promise"
     )
     return "\n".join([said, *(one.sentence for one in answer.classes)])
 
@@ -129,7 +130,7 @@ def _standing(one: StandingAnswer) -> list[object]:
 def _class(found: ClassAnswer) -> list[object]:
     return [
         percent(found.promised),
-        Text("yes", style="green") if found.is_kept else Text("NO", style="bold red"),
+        Text(found.verdict.replace("_", " "), style=_STYLES.get(found.verdict, "")),
         f"{found.evicted} ({percent(found.ratio)})",
         f"{percent(found.low)} to {percent(found.high)}",
         found.admitted,
@@ -138,6 +139,7 @@ def _class(found: ClassAnswer) -> list[object]:
     ]
 
 
+_STYLES = {"kept": "green", "kept_so_far": "green", "broken": "bold red"}
 _WEEKS = 8
 """So many of the newest weeks are printed; --json has all."""
 _STANDINGS_LEGEND = (

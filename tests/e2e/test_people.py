@@ -186,7 +186,7 @@ def test_what_they_say(service: Process) -> None:
     assert "node-2" in status
     (one,) = read(service, "/sla")["classes"]
     sla = tenure_here("sla", environment=environment(service)).stdout
-    assert re.search(rf"10 % +yes +{one['evicted']} \(.*\) +.* {one['admitted']} ", sla)
+    assert re.search(rf"10 % +{one['verdict'].replace('_', ' ')} +{one['evicted']} \(.*\) +.* {one['admitted']} ", sla)
     events = tenure_here("events", "--after-seq", "0", "--limit", "2", environment=environment(service)).stdout
     assert re.search(r"^ +1 1970-01-01 00:00:00 cloud created policy=", events, re.MULTILINE)
     assert "node=node-0 capacity=cores:4" in events

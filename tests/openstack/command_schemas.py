@@ -123,7 +123,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "server show": _thing(**_PROMISE),
     "sla show": _rows(
         promised=_SHARE, admitted=_COUNT, running=_COUNT, evicted=_COUNT, ratio=_or_null(_SHARE),
-        low=_SHARE, high=_SHARE, is_kept=_SWITCH, sentence=_TEXT,
+        low=_SHARE, high=_SHARE, verdict={"enum": ["kept", "kept_so_far", "above", "broken", "too_few"]},
+        is_kept=_SWITCH, sentence=_TEXT,
     ),
     "status": _thing(
         name=_NAME, at=_TIME, seq=_SEQ, policy__guarantee=_NAME, policy__eviction_probability=_SHARE,

@@ -69,6 +69,12 @@ def test_a_server_is_created_with_a_promise_or_refused_and_deleted(lab: NovaLab)
     promise = json.loads(made.stdout)
     assert (promise["status"], promise["market"], promise["lifetime_s"]) == ("running", "spot", 7200)
     assert promise["node"].startswith("compute-")
+    (held,) = (row for row in told(lab, "server", "list") if row["id"] == promise["id"])
+    assert held["eviction_probability"] == promise["eviction_probability"]
+    paying = openstack(lab, *common[:2], "--flavor", "small", *common[4:], "--lifetime", "2h", "job-0")
+    assert paying.returncode == 1
+    assert "small is no spot flavor; its spot twin is spot.small" in paying.stderr
+    assert not list(lab.cloud.compute.servers(name="job-0"))
     explained = openstack(lab, "server", "explain", "job-1", "-f", "json")
     assert json.loads(explained.stdout)["id"] == promise["id"]
     quoted = openstack(lab, "server", "list", "--status", "running", "-f", "json")
@@ -78,6 +84,17 @@ def test_a_server_is_created_with_a_promise_or_refused_and_deleted(lab: NovaLab)
     assert "was refused, it is deleted again" in refused.stderr
     assert "lifetime" in refused.stderr
     until(lambda: not list(lab.cloud.compute.servers(name="job-2")), WITHIN_S, lambda: "job-2 is still there")
+    never = openstack(lab, "server", "explain", "job-2")
+    assert "Tenure was never asked for this server" in never.stderr, "without a lifetime the filter refuses by itself"
+
+
+def test_a_deleted_server_is_found_by_its_name(lab: NovaLab) -> None:
+    common = ("--flavor", "spot.small", "--image", "tiny", "--network", "none", "--lifetime", "2h")
+    made = told(lab, "server", "create", *common, "gone-1")
+    lab.cloud.compute.delete_server(made["id"])
+    until(lambda: not list(lab.cloud.compute.servers(name="gone-1")), WITHIN_S, lambda: "gone-1 is still there")
+    assert told(lab, "server", "show", "gone-1")["id"] == made["id"]
+    assert told(lab, "server", "explain", "gone-1")["id"] == made["id"]
 
 
 class Asking:

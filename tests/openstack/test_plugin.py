@@ -143,6 +143,7 @@ def test_quotes_tell_what_would_be_promised(openstack: Command) -> None:
 
 def test_a_server_is_shown_by_its_newest_life(openstack: Command) -> None:
     assert openstack.told("server", "show", SERVER)["id"] == f"{SERVER}.2"
+    assert openstack.told("server", "explain", f"{SERVER}.2")["id"] == f"{SERVER}.2", "as the list names it"
     shown = openstack.told("server", "show", OTHER)
     assert shown["status"] == "running"
     assert shown["project"] == "p1"
@@ -159,26 +160,42 @@ def test_lists_are_narrowed(openstack: Command) -> None:
 FAULTY = "00000000-0000-4000-8000-0000000000ff"
 FAULT = "No valid host was found. Tenure: there is no hint 'tenure:lifetim', only tenure:lifetime"
 THEIRS = "00000000-0000-4000-8000-00000000000a"
+PAYING = "00000000-0000-4000-8000-0000000000b0"
+REFUSED_ID = "00000000-0000-4000-8000-0000000000b1"
+AGAIN = "00000000-0000-4000-8000-0000000000b2"
+MADE = {"paying": PAYING, "job-1": REFUSED_ID}
+GONE = {"job-1": [REFUSED_ID], "job-2": [NOBODY, AGAIN], "job-3": [REFUSED_ID, AGAIN], "unknown": [NOBODY]}
 
 
 class Nova(BaseHTTPRequestHandler):
     """A Nova with two servers: one that there is, one that was deleted lately. `may_see_all` is for admins.
 
-    It knows two more by themselves: one in error, and one of another project, whose name two have.
+    It knows two more by themselves: one in error, and one of another project, whose name two have. `GONE` are the names
+    of those that it has deleted. `hides_specs`: nobody sees the extra specs of its flavors.
     """
 
     may_see_all = True
+    hides_specs = False
     ordered: ClassVar[list[dict[str, Any]]] = []
+    deleted: ClassVar[list[str]] = []
 
     def do_POST(self) -> None:
         self.ordered.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self._answer(202, {"server": {"id": OTHER}})
+        name = self.ordered[-1]["server"]["name"]
+        self._answer(202, {"server": {"id": MADE.get(name, OTHER)}})
+
+    def do_DELETE(self) -> None:
+        self.deleted.append(self.path.rpartition("/")[2])
+        self._answer(204, {})
 
     def do_GET(self) -> None:
         path, _, asked = self.path.partition("?")
         status, told = 200, self._told(path, parse_qs(asked))
-        if path in (f"/v2.1/servers/{name}" for name in ("bad", "theirs", "twice", "nobody", NOBODY)):
+        names = ("bad", "theirs", "twice", "nobody", "never", NOBODY, *GONE)
+        if path in (f"/v2.1/servers/{name}" for name in names):
             status, told = 404, {"itemNotFound": {"code": 404, "message": "no"}}
+        if self.hides_specs and path.endswith("/os-extra_specs"):
+            status, told = 403, {"forbidden": {"code": 403, "message": "no"}}
         if "all_tenants" in asked and not self.may_see_all:
             status, told = 403, {"forbidden": {"code": 403, "message": "no"}}
         self._answer(status, told)
@@ -192,10 +209,26 @@ class Nova(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _told(self, path: str, asked: dict[str, list[str]]) -> dict[str, Any]:
+        specs = {"tenure:market": "spot", "tenure:flavor": "small"}
+        flavors = [
+            {"id": "f1", "name": "spot.small"} | ({} if self.hides_specs else {"extra_specs": specs}),
+            {"id": "f2", "name": "small"},
+            {"id": "f3", "name": "large"},
+        ]
         one = {
-            "/v2.1/flavors/spot.small": {"flavor": {"id": "f1", "name": "spot.small"}},
             "/v2.1/images/tiny": {"id": "i1", "name": "tiny"},
-            "/v2.1/flavors/small": {"flavor": {"id": "f2", "name": "small"}},
+            "/v2.1/flavors/detail": {"flavors": flavors},
+            **{f"/v2.1/flavors/{flavor['name']}": {"flavor": flavor} for flavor in flavors},
+            **{f"/v2.1/flavors/{name}/os-extra_specs": {"extra_specs": {}} for name in ("f2", "f3")},
+            f"/v2.1/servers/{PAYING}": {"server": {"id": PAYING, "name": "paying", "status": "ACTIVE"}},
+            f"/v2.1/servers/{REFUSED_ID}": {
+                "server": {
+                    "id": REFUSED_ID,
+                    "name": "job-1",
+                    "status": "ERROR",
+                    "fault": {"code": 500, "message": FAULT},
+                }
+            },
             f"/v2.1/servers/{OTHER}": {"server": {"id": OTHER, "name": "web", "status": "ACTIVE"}},
             f"/v2.1/servers/{FAULTY}": {
                 "server": {"id": FAULTY, "name": "bad", "status": "ERROR", "fault": {"code": 500, "message": FAULT}}
@@ -208,6 +241,11 @@ class Nova(BaseHTTPRequestHandler):
             is_everybody = "all_tenants" in asked or "all_projects" in asked
             ids = {"bad": [FAULTY], "theirs": [OTHER] if is_everybody else [], "twice": [OTHER, THEIRS]}[named]
             return {"servers": [{"id": one, "name": named} for one in ids]}
+        if path == "/v2.1/servers" and named in GONE:
+            is_deleted = "changes-since" in asked
+            return {"servers": [{"id": one, "name": named} for one in (GONE[named] if is_deleted else ())]}
+        if path == "/v2.1/servers" and named:
+            return {"servers": []}
         if path != "/v2.1/servers":
             version = {"id": "v2.1", "status": "CURRENT", "version": "2.96", "min_version": "2.1"}
             return {
@@ -273,6 +311,94 @@ def test_a_server_is_ordered_with_what_novas_own_command_takes(
     }  # fmt: skip
 
 
+ORDER = ("--image", "tiny", "--lifetime", "2h")
+
+
+@pytest.mark.parametrize(
+    ("flavor", "said"), [("small", "its spot twin is spot.small"), ("large", "it has no spot twin")]
+)
+def test_no_paying_server_is_ordered(openstack: Command, service: Service, flavor: str, said: str) -> None:
+    Nova.ordered.clear()
+    with beside_nova(openstack, service) as command:
+        told = command.refused("server", "create", "--flavor", flavor, *ORDER, "x")
+    assert f"{flavor} is no spot flavor; {said}" in told
+    assert "Nothing was asked of Nova" in told
+    assert Nova.ordered == []
+
+
+@pytest.fixture(scope="module")
+def lives(openstack: Command, service: Service) -> None:
+    """Lives in the cloud with quotes: a spot server, one that pays, and two that were refused."""
+    path = "/v1/clouds/quoted/instances"
+    spot = {"market": "spot", "flavor": "small"}
+    paying = {"market": "on_demand", "flavor": "small"}
+    for name, body in (
+        (OTHER, {**spot, "lifetime_s": 60}),
+        (PAYING, paying),
+        (REFUSED_ID, {**spot, "lifetime_s": 86_400 * 300}),
+        (AGAIN, {**spot, "lifetime_s": 86_400 * 300, "eviction_probability": 0.001}),
+    ):
+        service.client.post(path, json={"id": name, "at": "1970-01-03T00:00:00Z", **body}).raise_for_status()
+
+
+@pytest.mark.usefixtures("lives")
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_paying_server_that_could_not_be_foreseen_is_told(
+    openstack: Command, service: Service, monkeypatch: pytest.MonkeyPatch, keeps: bool
+) -> None:
+    """The market is known once Tenure has answered, where extra specs are hidden."""
+    monkeypatch.setattr(Nova, "hides_specs", True)
+    Nova.deleted.clear()
+    with beside_nova(openstack, service) as command:
+        order = ("server", "create", *ORDER, *(["--keep"] if keeps else []))
+        assert command.told(*order, "--flavor", "spot.small", "web", cloud="quoted")["market"] == "spot"
+        told = command.refused(*order, "--flavor", "small", "paying", cloud="quoted")
+    assert f"Server {PAYING} is no spot server, it is {'kept' if keeps else 'deleted again'}: small is no spot" in told
+    assert Nova.deleted == ([] if keeps else [PAYING])
+
+
+@pytest.mark.usefixtures("lives")
+def test_a_refused_server_is_found_by_the_id_and_the_name(openstack: Command, service: Service) -> None:
+    with beside_nova(openstack, service) as command:
+        told = command.refused("server", "create", "--flavor", "spot.small", *ORDER, "job-1", cloud="quoted")
+        assert f"Server {REFUSED_ID} was refused, it is deleted again: {FAULT}." in told
+        assert f"openstack tenure server explain {REFUSED_ID}" in told
+        listed = {row["name"]: row["id"] for row in command.told("server", "list", cloud="quoted")}
+        assert listed["web"] == OTHER
+        for name, found in (("job-1", REFUSED_ID), ("job-2", AGAIN), (REFUSED_ID, REFUSED_ID)):
+            told = command.told("server", "explain", name, cloud="quoted")
+            assert (told["id"], told["status"]) == (found, "rejected")
+            assert command.told("server", "show", name, cloud="quoted")["id"] == found
+        several = command.refused("server", "explain", "job-3", cloud="quoted")
+        assert "Several deleted servers had the name 'job-3'" in several
+        assert "openstack tenure server list shows ids" in several
+        never = command.refused("server", "explain", "never", cloud="quoted")
+        assert "No server with the name 'never'" in never
+        assert "openstack tenure server list shows ids" in never
+        assert "Tenure was never asked" in command.refused("server", "explain", "unknown", cloud="quoted")
+
+
+@pytest.mark.usefixtures("lives")
+def test_the_name_of_a_deleted_server_is_told_to_a_member(
+    openstack: Command, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Nova, "may_see_all", False)
+    with beside_nova(openstack, service) as command:
+        assert command.told("server", "show", "job-1", cloud="quoted")["id"] == REFUSED_ID
+
+
+@pytest.mark.usefixtures("lives")
+def test_the_promise_that_holds_is_shown(openstack: Command, service: Service) -> None:
+    """It is the policy's where the start asked for none of its own."""
+    with beside_nova(openstack, service) as command:
+        order = ("server", "create", "--flavor", "spot.small", *ORDER, "web")
+        assert command.told(*order, cloud="quoted")["eviction_probability"] == 0.05
+    assert openstack.told("server", "show", OTHER, cloud="quoted")["eviction_probability"] == 0.05
+    shown = {row["id"]: row["eviction_probability"] for row in openstack.told("server", "list", cloud="quoted")}
+    assert (shown[OTHER], shown[PAYING], shown[AGAIN]) == (0.05, None, 0.001)
+    assert openstack.told("drill", OTHER, cloud="quoted")["eviction_probability"] == 0.05
+
+
 @pytest.mark.parametrize("may_see_all", [True, False])
 def test_lists_tell_names_where_nova_does(
     openstack: Command, service: Service, monkeypatch: pytest.MonkeyPatch, may_see_all: bool
@@ -335,6 +461,64 @@ def test_a_cloud_is_shown(openstack: Command) -> None:
     assert openstack.told("policy", "show")["grace_s"] == 60
     assert isinstance(openstack.told("sla", "show"), list)
     assert isinstance(openstack.told("reliability"), list)
+
+
+@pytest.mark.usefixtures("lives")
+def test_the_verdict_on_a_class_stands_beside_the_share(openstack: Command) -> None:
+    (row,) = openstack.told("sla", "show", cloud="quoted")
+    assert row["verdict"] == "too_few"
+    assert "too few to judge" in row["sentence"]
+
+
+def test_a_drill_without_yes_says_that_nobody_was_evicted(openstack: Command) -> None:
+    done = openstack.run("tenure", "drill", OTHER, "-f", "json")
+    assert (done.returncode, json.loads(done.stdout)["id"]) == (0, OTHER)
+    assert f"Nobody was evicted. To do it: openstack tenure drill {OTHER} --yes" in done.stderr
+
+
+def test_who_may_run_no_drill_is_told_who_may(openstack: Command, service: Service) -> None:
+    for role in ("peer", "reader"):
+        asked = {"name": f"of-{role}", "role": role, "cloud": "north"}
+        token = service.client.post("/v1/tokens", json=asked).raise_for_status().json()["token"]
+        command = openstack._replace(login={**openstack.login, "OS_TOKEN": token})
+        for words in (("drill",), ("drill", "--yes")):
+            if (role, words) != ("reader", ("drill",)):
+                told = command.refused(*words)
+                assert "This command needs the role admin with --yes, and the role reader without" in told
+                assert "preemptible.role.insufficient" in told
+        if role == "reader":
+            assert command.told("drill")["id"]
+
+
+@pytest.mark.parametrize(("deed", "enables"), [("drain", "disable"), ("open", "enable")])
+def test_what_a_daemon_undoes_is_told(openstack: Command, deed: str, enables: str) -> None:
+    done = openstack.run("tenure", "node", deed, "cmp-2", "-f", "json")
+    assert json.loads(done.stdout)["name"] == "cmp-2"
+    for told in (done.stderr, " ".join(openstack.run("tenure", "node", deed, "--help").stdout.split())):
+        assert f"openstack compute service set --{enables} HOST nova-compute" in told
+        assert "daemon" in told
+
+
+KEYSTONE_SHELL = {
+    "OS_USERNAME": "olga", "OS_PASSWORD": "x", "OS_AUTH_URL": "http://127.0.0.1:9", "OS_PROJECT_NAME": "p1",
+    "OS_USER_DOMAIN_NAME": "Default", "OS_PROJECT_DOMAIN_NAME": "Default", "OS_REGION_NAME": "r1",
+    "OS_IDENTITY_API_VERSION": "3", "OS_AUTH_TYPE": "password",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shell", [KEYSTONE_SHELL, {}], ids=["keystone", "empty"])
+def test_a_token_of_tenures_own_works_in_any_shell(openstack: Command, service: Service, shell: dict[str, str]) -> None:
+    """The line of the README."""
+    (line,) = (
+        one for one in (PLUGIN / "README.md").read_text().splitlines() if "admin_token" in one and "unset" in one
+    )
+    line = line.replace("URL", service.url).replace("tnr_...", TOKEN)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OS_", "TENURE_"))}
+    own = {"PYTHONPATH": str(openstack.installed), "PYTHONWARNINGS": "ignore", "TENURE_CLOUD": "north"}
+    own["PATH"] = f"{PROGRAMS}:{os.environ['PATH']}"
+    done = subprocess.run(["bash", "-c", line], env=clean | own | shell, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "north" in done.stdout
 
 
 def test_what_an_admin_changes(openstack: Command, service: Service) -> None:

@@ -29,11 +29,16 @@ _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class TenureCommand(command.Command):  # type: ignore[misc]
-    """A command that asks Tenure. `tell` gives the answer."""
+    """A command that asks Tenure. `tell` gives the answer.
+
+    `needs` says which roles the command needs, where the sentence of a refusal does not tell it all.
+    """
+
+    needs = ""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:  # noqa: ANN401 - as the kind of command wants it
         """Ask, and return what is shown. Raises CommandError with Tenure's sentence if it refuses."""
-        with told():
+        with told(self.needs):
             return self.tell(self.tenure, parsed_args)
 
     @property
@@ -45,6 +50,10 @@ class TenureCommand(command.Command):  # type: ignore[misc]
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401 - as above
         """Ask Tenure for the answer."""
         raise NotImplementedError
+
+    def note(self, text: str) -> None:
+        """Say something to people beside the answer, which programs read."""
+        self.app.stderr.write(f"{text}\n")
 
 
 class TenureLister(TenureCommand, command.Lister):  # type: ignore[misc]
@@ -73,15 +82,15 @@ class TenureShow(TenureCommand, command.ShowOne):  # type: ignore[misc]
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Tell what Tenure refuses, and that nobody answers, as the error of a command."""
+def told(needs: str = "") -> Iterator[None]:
+    """Tell what Tenure refuses, and that nobody answers, as the error of a command. `needs`: the roles it needs."""
     from keystoneauth1 import exceptions as of_keystone  # noqa: PLC0415 - `openstack --help` loads no HTTP library
 
     try:
         yield
     except RequestRefused as refused:
         code = f" ({refused.code})" if refused.code else ""
-        more = f". {_ROLES}" if refused.code == _ROLE else ""
+        more = f". {needs}{_ROLES}" if refused.code == _ROLE else ""
         raise exceptions.CommandError(f"{refused}{code}{more}") from refused
     except of_keystone.ConnectionError as error:
         raise exceptions.CommandError(_unanswered(str(error))) from error

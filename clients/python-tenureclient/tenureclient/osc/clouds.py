@@ -42,9 +42,9 @@ class ShowStatus(TenureShow):
 
 
 class ListSlaClasses(TenureLister):
-    """Show how each class of promises stands"""
+    """Show how each class of promises stands. The verdict judges; is_kept only compares the share with the promise"""
 
-    columns = ("promised", "admitted", "running", "evicted", "ratio", "low", "high", "is_kept", "sentence")
+    columns = ("promised", "admitted", "running", "evicted", "ratio", "low", "high", "verdict", "is_kept", "sentence")
     nothing = "No promise has been given yet."
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401, ARG002 - of cliff

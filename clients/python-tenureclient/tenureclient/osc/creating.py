@@ -8,10 +8,11 @@ from typing import Any
 
 from osc_lib import exceptions
 
-from tenureclient.api import TenureApi
+from tenureclient.api import NOT_FOUND, RequestRefused, TenureApi
 from tenureclient.osc.answers import TenureShow, duration_s, probability, shown
+from tenureclient.osc.novas import check_spot
 from tenureclient.osc.ordering import add_options, order_of
-from tenureclient.osc.servers import FIELDS
+from tenureclient.osc.servers import FIELDS, with_promise
 
 _LOOK_S = 1.0
 
@@ -37,17 +38,42 @@ class CreateSpotServer(TenureShow):
         """Create the server, wait for it, and ask for the promise."""
         connection = self.app.client_manager.sdk_connection
         compute = connection.compute
+        check_spot(compute, given.flavor)
         asked = {"tenure:lifetime": given.lifetime, "tenure:probability": given.probability}
         hints = {name: f"{value:.12g}" for name, value in asked.items() if value is not None}
         server = compute.create_server(**order_of(connection, given, hints))
         server = self._wait(compute, server.id, given.timeout)
         if server.status == "ERROR":
             why = (server.fault or {}).get("message") or "Nova does not say why"
-            if not given.keep:
-                compute.delete_server(server.id)
-            kept = "it is kept" if given.keep else "it is deleted again"
-            raise exceptions.CommandError(f"The server was refused, {kept}: {why}")
-        return shown(tenure.instance_of(server.id), FIELDS)
+            kept = self._end(compute, server.id, keep=given.keep)
+            raise exceptions.CommandError(
+                f"Server {server.id} was refused, {kept}: {why.rstrip('.')}."
+                f" It is explained by: openstack tenure server explain {server.id}"
+            )
+        life = self._life(tenure, server.id)
+        if life["market"] != "spot":
+            kept = self._end(compute, server.id, keep=given.keep)
+            raise exceptions.CommandError(
+                f"Server {server.id} is no spot server, {kept}: {given.flavor} is no spot flavor, which could not be"
+                " seen before, as this cloud hides the extra specs of its flavors"
+            )
+        return shown(with_promise(life), FIELDS)
+
+    def _end(self, compute: Any, server: str, *, keep: bool) -> str:  # noqa: ANN401 - of openstacksdk
+        """Delete a server that is not what was asked for, unless the user keeps it. Return what became of it."""
+        if keep:
+            return "it is kept"
+        compute.delete_server(server)
+        return "it is deleted again"
+
+    def _life(self, tenure: TenureApi, server: str) -> dict[str, Any]:
+        try:
+            return tenure.instance_of(server)
+        except RequestRefused as refused:
+            if refused.code != NOT_FOUND:
+                raise
+            why = f"Server {server} runs, but Tenure was not asked for it, so nothing is promised"
+            raise RequestRefused(refused.status, refused.code, why) from refused
 
     def _wait(self, compute: Any, server: str, timeout_s: float) -> Any:  # noqa: ANN401 - of openstacksdk
         """Return the server once it is built, or was not."""

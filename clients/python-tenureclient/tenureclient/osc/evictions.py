@@ -10,6 +10,7 @@ from osc_lib import exceptions
 from tenureclient.api import TenureApi, part
 from tenureclient.osc.answers import TenureCommand, TenureLister, TenureShow, shown
 from tenureclient.osc.novas import life_of, named
+from tenureclient.osc.servers import with_promise
 
 
 class ListEvictions(TenureLister):
@@ -39,7 +40,9 @@ class ConfirmEviction(TenureCommand):
 
 
 class DrillEviction(TenureShow):
-    """Evict a spot server as a drill, the one started last if none is named (admin)"""
+    """Evict a spot server as a drill, the one started last if none is named (admin; without --yes reader)"""
+
+    needs = "This command needs the role admin with --yes, and the role reader without. "
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the options."""
@@ -57,4 +60,5 @@ class DrillEviction(TenureShow):
         victim = tenure.get("/drill", instance=instance)
         if not victim:
             raise exceptions.CommandError("No spot server runs")
-        return shown(victim, ("id", "flavor", "node", "at", "lifetime_s", "eviction_probability"))
+        self.note(f"Nobody was evicted. To do it: openstack tenure drill {victim['id']} --yes")
+        return shown(with_promise(victim), ("id", "flavor", "node", "at", "lifetime_s", "eviction_probability"))

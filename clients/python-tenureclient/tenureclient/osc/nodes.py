@@ -27,6 +27,7 @@ class ListNodes(TenureLister):
 
 class _OfNode(TenureShow):
     deed = ""
+    enables = ""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
@@ -34,16 +35,29 @@ class _OfNode(TenureShow):
         return parser
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401 - of cliff
-        return shown(tenure.post(f"/nodes/{part(given.node)}/{self.deed}"), _FIELDS)
+        node = tenure.post(f"/nodes/{part(given.node)}/{self.deed}")
+        self.note(
+            "If a daemon keeps this cloud (tenure nova run), it undoes this within seconds, for it follows Nova: use"
+            f" openstack compute service set --{self.enables} HOST nova-compute"
+        )
+        return shown(node, _FIELDS)
 
 
 class DrainNode(_OfNode):
-    """Let a node take no more servers (admin). Where a daemon keeps the cloud, Nova's own state of the host wins"""
+    """Let a node take no more servers (admin); a daemon (tenure nova run) undoes it within seconds
+
+    In a cloud that a daemon keeps, drain the host in Nova: openstack compute service set --disable HOST nova-compute.
+    """
 
     deed = "drain"
+    enables = "disable"
 
 
 class OpenNode(_OfNode):
-    """Let a drained node take servers again (admin)"""
+    """Let a drained node take servers again (admin); a daemon (tenure nova run) undoes it within seconds
+
+    In a cloud that a daemon keeps, open the host in Nova: openstack compute service set --enable HOST nova-compute.
+    """
 
     deed = "open"
+    enables = "enable"

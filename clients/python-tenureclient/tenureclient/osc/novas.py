@@ -9,23 +9,32 @@ from typing import Any
 
 from osc_lib import exceptions
 
-from tenureclient.api import NOT_FOUND, RequestRefused, TenureApi
+from tenureclient.api import NOT_FOUND, RequestRefused, TenureApi, part
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_LIFE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.[0-9]+)?")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_ .-]+")
+_MARKET = "tenure:market"
 _LISTED_AS = "tenure:flavor"
+_SPOT = "spot"
+_EVER = "1970-01-01T00:00:00Z"
+_MOST_TRIED = 50
+_WHERE_IDS = "openstack tenure server list shows ids"
 _MOST_NAMED = 10_000
 """Servers of Nova's that are read for their names. Rows beyond have none."""
 
 
 def life_of(manager: Any, tenure: TenureApi, name: str) -> dict[str, Any]:  # noqa: ANN401 - of osc-lib
-    """Return the newest life in Tenure of a server, by its name or id. Raises CommandError if it has none there."""
-    server = _server_id(manager, name)
+    """Return the newest life in Tenure of a server, by its name or id; or one life, by its own id.
+
+    Raises CommandError if it has none there.
+    """
+    server = _server_id(manager, tenure, name)
     try:
         return tenure.instance_of(server)
     except RequestRefused as refused:
         if refused.code != NOT_FOUND:
             raise
-        why = _fault(manager, server)
+        why = _fault(manager, server.partition(".")[0])
         raise exceptions.CommandError(
             f"Tenure was never asked for this server ({refused.code}). What Nova refuses, or Tenure's filter in Nova by"
             f" itself as for a wrong hint, does not come to it. {why}"
@@ -46,25 +55,91 @@ def _fault(manager: Any, server: str) -> str:  # noqa: ANN401 - as above
     return f"Nova's fault of it: {message}" if message else where
 
 
-def _server_id(manager: Any, name: str) -> str:  # noqa: ANN401 - as above
+def _server_id(manager: Any, tenure: TenureApi, name: str) -> str:  # noqa: ANN401 - as above
     """Return the id of a server of Nova's. An id is taken as it is: Tenure may know servers that Nova has forgotten.
 
-    A name is looked for in the user's project, then in all projects if this user may see them.
+    A name is looked for in the user's project, then in all projects if this user may see them; then in the same way
+    among the servers that were deleted.
     """
     from openstack.exceptions import DuplicateResource, ForbiddenException  # noqa: PLC0415 - as above
 
-    if _UUID.fullmatch(name):
+    if _LIFE.fullmatch(name):
         return name
     find, found = manager.sdk_connection.compute.find_server, None
     try:
         found = find(name, details=False) or find(name, details=False, all_projects=True)
     except DuplicateResource as error:
-        raise exceptions.CommandError(f"Several servers have the name {name!r}: give an id") from error
+        raise exceptions.CommandError(f"Several servers have the name {name!r}: give an id ({_WHERE_IDS})") from error
     except ForbiddenException:
         found = None
-    if found is None:
-        raise exceptions.CommandError(f"No server with the name {name!r}; one that is deleted is found by its id")
-    return str(found.id)
+    return str(found.id) if found is not None else _deleted_id(manager, tenure, name)
+
+
+def _deleted_id(manager: Any, tenure: TenureApi, name: str) -> str:  # noqa: ANN401 - as above
+    """Return the id of the only deleted server of a name; of several the only one that Tenure knows."""
+    ids = _deleted_ids(manager, name)
+    if len(ids) > 1:
+        ids = [one for one in ids[:_MOST_TRIED] if _is_known(tenure, one)] or ids
+    if not ids:
+        raise exceptions.CommandError(
+            f"No server with the name {name!r}, nor a deleted one of which Nova still tells ({_WHERE_IDS})"
+        )
+    if len(ids) > 1:
+        raise exceptions.CommandError(f"Several deleted servers had the name {name!r}: give an id ({_WHERE_IDS})")
+    return ids[0]
+
+
+def _deleted_ids(manager: Any, name: str) -> list[str]:  # noqa: ANN401 - as above
+    """Return the ids of the deleted servers of a name that Nova still tells."""
+    from openstack.exceptions import ForbiddenException  # noqa: PLC0415 - as above
+
+    asked: dict[str, Any] = {"details": False, "changes_since": _EVER}
+    if _PLAIN_NAME.fullmatch(name):  # Nova reads it as a pattern
+        asked["name"] = name
+    for everybody in ({}, {"all_projects": True}):
+        try:
+            found = manager.sdk_connection.compute.servers(**asked, **everybody)
+            ids = [str(one.id) for one in islice(found, _MOST_NAMED) if one.name == name]
+        except ForbiddenException:
+            ids = []
+        if ids:
+            return ids
+    return []
+
+
+def _is_known(tenure: TenureApi, server: str) -> bool:
+    try:
+        tenure.get(f"/instances/{part(server)}")
+    except RequestRefused as refused:
+        if refused.code != NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+def check_spot(compute: Any, name: str) -> None:  # noqa: ANN401 - as above
+    """Raise CommandError if a flavor of Nova's is no spot flavor. Where its extra specs are hidden nothing is known."""
+    from openstack.exceptions import ForbiddenException  # noqa: PLC0415 - as above
+
+    try:
+        found = compute.find_flavor(name, ignore_missing=False, get_extra_specs=True)
+        if _is_spot(found):
+            return
+        spot = {str(one.name): one.extra_specs.get(_LISTED_AS) for one in compute.flavors() if _is_spot(one)}
+    except ForbiddenException:
+        return
+    twins = sorted(twin for twin, of in spot.items() if of == found.name)
+    if twins:
+        more = f"its spot twin is {twins[0]}"
+    elif spot:
+        more = f"it has no spot twin. Spot flavors are {', '.join(sorted(spot))}"
+    else:
+        more = "there is no spot flavor that you may see"
+    raise exceptions.CommandError(f"{found.name} is no spot flavor; {more}. Nothing was asked of Nova")
+
+
+def _is_spot(flavor: Any) -> bool:  # noqa: ANN401 - as above
+    return bool((flavor.extra_specs or {}).get(_MARKET) == _SPOT)
 
 
 def flavor_name(manager: Any, name: str, known: set[str]) -> str:  # noqa: ANN401 - as above

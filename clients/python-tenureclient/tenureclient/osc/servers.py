@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -14,6 +15,12 @@ FIELDS = (
     "id", "status", "market", "flavor", "node", "at", "lifetime_s", "eviction_probability", "reason", "ended_at",
     "project", "owner",
 )  # fmt: skip
+
+
+def with_promise(life: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a life with the probability that holds for it: the policy's, where its start asked for none of its own."""
+    held = (life.get("quote") or {}).get("eviction_probability")
+    return {**life, "eviction_probability": life["eviction_probability"] if held is None else held}
 
 
 class ListServers(TenureLister):
@@ -35,13 +42,13 @@ class ListServers(TenureLister):
         """Ask for the list."""
         asked = {"status": given.status, "market": given.market, "project": given.project}
         found = islice(tenure.every("/instances", "instances", **asked), given.limit)
-        return self.rows(named(self.app.client_manager, found, "at"))
+        return self.rows(named(self.app.client_manager, map(with_promise, found), "at"))
 
 
 class _OfServer(TenureShow):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
-        parser.add_argument("server", metavar="<server>", help="Name or id of a server")
+        parser.add_argument("server", metavar="<server>", help="Name or id of a server, also of one that has ended")
         return parser
 
 
@@ -50,7 +57,7 @@ class ShowServer(_OfServer):
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401 - of cliff
         """Ask for the server's newest life."""
-        return shown(life_of(self.app.client_manager, tenure, given.server), FIELDS)
+        return shown(with_promise(life_of(self.app.client_manager, tenure, given.server)), FIELDS)
 
 
 class ExplainServer(_OfServer):

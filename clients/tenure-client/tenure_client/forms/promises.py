@@ -161,7 +161,10 @@ class ClassAnswer(Answer, kw_only=True):
     ratio: Annotated[float | None, Meta(description="evicted / admitted so far; who still runs counts as not evicted.")]
     low: Annotated[float, Meta(description="The lower bound of `ratio` (Clopper and Pearson, of evicted of admitted).")]
     high: Annotated[float, Meta(description="The upper bound.")]
-    is_kept: Annotated[bool, Meta(description="True if no more were evicted than promised.")]
+    is_kept: Annotated[
+        bool,
+        Meta(description="True if `ratio` is not above `promised`, be it by chance or not; `verdict` judges."),
+    ]
     budget: Annotated[ClassBudgetAnswer | None, Meta(description="The budget, under the pooled guarantee only.")]
     books: Annotated[
         list[ClassBookAnswer] | None,
