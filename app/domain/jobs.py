@@ -51,6 +51,20 @@ class OutputObject:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class LinkRate:
+    """The knowledge of a link: the rate of one transfer alone, and the number of those that it rests on.
+
+    `newest_age_us`: the time since the newest of them was over; `active`: the transfers that wait or are under way,
+    with which the next one shares the link. Without samples it is an operator's word.
+    """
+
+    bytes_per_s: int
+    samples: int
+    newest_age_us: int
+    active: int
+
+
 class DataFault(StrEnum):
     """The reason for which data of a job was not moved. The names are permanent."""
 

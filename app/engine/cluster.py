@@ -18,6 +18,8 @@ NO_NODE = -1
 UNCOUNTED = 1 << 40
 NEVER_US = 1 << 62
 """The deadline of an instance that cannot overrun."""
+GOES_FIRST_US = -NEVER_US
+"""The deadline of room that was promised nothing: it is over from the start, and such room goes before all others."""
 STOP = -1
 """In a run of starts and stops, the place of the demand where an instance is stopped."""
 YJF = 0
@@ -34,7 +36,7 @@ class Cluster(NamedTuple):
 
     free (N, R): capacity left; is_open (N): takes placements; node_of (S): the row's node; demand (S, R);
     born (S): start order, greater for later starts and equal for the members of one group; deadline_us (S): end of the
-    declared lifetime; is_spot (S).
+    declared lifetime, or GOES_FIRST_US; is_spot (S).
     """
 
     free: Ints

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.books import CORE_HOUR_PARTS, PARTS, Bearers
-from app.engine.cluster import NO_NODE, Bools, Cluster, Ints
+from app.engine.cluster import GOES_FIRST_US, NO_NODE, Bools, Cluster, Ints
 from app.engine.compiled import compiled
 
 OwnerNumbers = NDArray[np.int32]
@@ -17,11 +17,11 @@ OwnerNumbers = NDArray[np.int32]
 def overrunning_of(cluster: Cluster, owners: OwnerNumbers, are_first: Bools, count: int, now_us: int) -> Ints:
     """Return for each owner (count, 3) how many spot instances overrun, their cores, and core-microseconds so far.
 
-    are_first (S): True for one row of each instance.
+    are_first (S): True for one row of each instance. What goes first has no lifetime to overrun.
     """
     found = np.zeros((count, 3), np.int64)
     for row in range(owners.shape[0]):
-        over_us = now_us - cluster.deadline_us[row]
+        over_us = 0 if cluster.deadline_us[row] == GOES_FIRST_US else now_us - cluster.deadline_us[row]
         if over_us > 0 and cluster.is_spot[row] and cluster.node_of[row] != NO_NODE:
             found[owners[row], 0] += are_first[row]
             found[owners[row], 1] += cluster.demand[row, 0]

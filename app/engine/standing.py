@@ -1,6 +1,7 @@
 """A running spot instance seen among the others: what would have to be evicted before it.
 
-Instances that started later, and those that overrun, are evicted before it. So it sees their room as if it were free.
+Instances that started later, those that overrun, and what goes first are evicted before it. So it sees their room as if
+it were free.
 """
 
 from __future__ import annotations

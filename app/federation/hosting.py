@@ -72,7 +72,8 @@ class Hosting:
         quota, has_store = quota_of(peer), self._lodging.takes_from(peer)
         link = await self._links.of(peer.name, Direction.IN, peer.link_mbit_s) if job.stage_us else None
         granted_us = stage_granted_us(job.stage_us, link, job.input_bytes)
-        data = job.stage_us if granted_us is None else granted_us, job.data_bytes, has_store, granted_us is None
+        stage_us = job.stage_us if granted_us is None else granted_us
+        data = stage_us, job.data_bytes, has_store, granted_us is None, link
 
         def decide(cloud: Cloud, at_us: int) -> Sequence[Event]:
             _check_clock(cloud)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from app.domain.jobs import LinkRate
 from app.federation.rules.data import Direction
-from app.federation.rules.links import LinkRate, learned, told
+from app.federation.rules.links import learned, told
 from app.federation.store import LinkSamples
 
 WAYS = (Direction.IN, Direction.OUT)

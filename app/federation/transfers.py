@@ -11,7 +11,7 @@ import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from time import monotonic
@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from app.admission.quote import Quotes, quotes_in_force
 from app.domain.events import Event, Recorded
-from app.domain.jobs import AttemptKey, DataFault, Word
+from app.domain.jobs import AttemptKey, DataFault, LinkRate, Word
 from app.domain.times import SECOND_US
 from app.engine.cloud import Cloud
 from app.federation.collecting import OutputCollector
@@ -231,7 +231,7 @@ class Tender:
             return
         await self._parts.links.came(one.peer, Direction(one.direction), sample.bytes, sample.took_us)
         if link is not None:
-            others = link._replace(active=max(link.active - 1, 0))  # it was under way itself
+            others = replace(link, active=max(link.active - 1, 0))  # it was under way itself
             TRANSFER_RATIO.labels(one.peer, one.direction).observe(sample.took_us / takes_us(others, came))
 
     async def _pull(self, one: Transfer) -> int:

@@ -32,10 +32,10 @@ class Operations(NamedTuple):
 
     at_us; kind; target: the instance's row or the node's index; born: start order in even numbers, one for the members
     of a group, so that a virtual instance fits between two starts; deadline_us: end of the declared lifetime, of an
-    extension the new one; node: the node in the log, of a
-    move the new one, or NO_NODE, and of a node that is resized the index in `sizes` of its former capacity; ended_us:
-    when the log's instance stopped or was evicted, or NEVER_US; size: index in `sizes` of the instance's demand or the
-    node's capacity. sizes (Z, R): the distinct ones.
+    extension the new one, or GOES_FIRST_US; node: the node in the log, of a move the new one, or NO_NODE, and of a node
+    that is resized the index in `sizes` of its former capacity; ended_us: when the log's instance stopped or was
+    evicted, or NEVER_US; size: index in `sizes` of the instance's demand or the node's capacity. sizes (Z, R): the
+    distinct ones.
     """
 
     at_us: Ints

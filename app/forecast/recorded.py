@@ -16,7 +16,7 @@ from app.domain.strata import STRATA
 from app.domain.times import HOUR_US
 from app.domain.values import Placement, Resources
 from app.engine.cloud import PLACEMENT_CODE
-from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
+from app.engine.cluster import GOES_FIRST_US, NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
 from app.engine.compiled import bare, compiled, inner
 from app.engine.intervals import EDGES_US
 from app.engine.outlook import look_ahead
@@ -198,7 +198,8 @@ def read_operation(
     run, kind, target = state.run, operations.kind[index], operations.target[index]
     at_us, size = operations.at_us[index], operations.size[index]
     place = NONE
-    if kind == START_SPOT and not has_fellow_behind(operations, index):
+    is_promised = operations.deadline_us[index] != GOES_FIRST_US
+    if kind == START_SPOT and is_promised and not has_fellow_behind(operations, index):
         place = meet(state, learned, operations, rises, at_us, operations.deadline_us[index] - at_us, size, target)
     enter(run, operations, index)
     if run.counters[STATE_COUNT] > 1:

@@ -45,7 +45,7 @@ from app.domain.events import (
 )
 from app.domain.events.kinds import REGISTERED
 from app.domain.values import EvictionReason, Market, Resources
-from app.engine.cluster import NEVER_US, NO_NODE, UNCOUNTED, Cluster, Ints, empty_cluster, place, release
+from app.engine.cluster import GOES_FIRST_US, NEVER_US, NO_NODE, UNCOUNTED, Cluster, Ints, empty_cluster, place, release
 from app.forecast.operations import (
     DRILLED,
     END,
@@ -76,13 +76,14 @@ _ENDED_US = Operations._fields.index("ended_us")
 class _Request(NamedTuple):
     """A recorded instance that has not ended. `position` is the index of its start among the operations.
 
-    The members of a group follow each other; `rows` has one for each.
+    The members of a group follow each other; `rows` has one for each. What `goes_first` does so whatever its deadline.
     """
 
     seq: int
     rows: tuple[int, ...]
     position: int
     deadline_us: int
+    goes_first: bool = False
 
 
 class History:
@@ -231,7 +232,7 @@ class History:
     def _(self, event: InstanceExtended, _seq: int) -> None:
         request = self._live[event.instance_id]
         self._live[event.instance_id] = request._replace(deadline_us=event.deadline_us)
-        for row in request.rows:
+        for row in () if request.goes_first else request.rows:
             self._add(event.at_us, EXTENDED, row, deadline_us=event.deadline_us)
 
     @_fold.register
@@ -263,17 +264,27 @@ class History:
 
     def _start(self, event: InstanceStarted | InstanceRejected, seq: int, nodes: Sequence[int]) -> _Request:
         deadline_us = event.at_us + (event.lifetime_us or 0) if event.market is Market.SPOT else None
-        return self._enter(event.at_us, seq, event.flavor, deadline_us, nodes)
+        goes_first = isinstance(event, InstanceStarted) and event.goes_first
+        return self._enter(event.at_us, seq, event.flavor, deadline_us, nodes, goes_first=goes_first)
 
-    def _enter(self, at_us: int, seq: int, flavor: str, deadline_us: int | None, nodes: Sequence[int]) -> _Request:
+    def _enter(
+        self,
+        at_us: int,
+        seq: int,
+        flavor: str,
+        deadline_us: int | None,
+        nodes: Sequence[int],
+        *,
+        goes_first: bool = False,
+    ) -> _Request:
         """Start an instance, a spot one if it has a deadline."""
         rows = tuple(self._take_row() for _ in nodes)
         position = self._count + len(self._fresh)
         until_us = NEVER_US if deadline_us is None else deadline_us
         kind, demand = START_ON_DEMAND if deadline_us is None else START_SPOT, self.flavors[flavor].tolist()
         for row, node in zip(rows, nodes, strict=True):
-            self._add(at_us, kind, row, 2 * seq, until_us, node, demand)
-        return _Request(seq, rows, position, until_us)
+            self._add(at_us, kind, row, 2 * seq, GOES_FIRST_US if goes_first else until_us, node, demand)
+        return _Request(seq, rows, position, until_us, goes_first)
 
     def _take_row(self) -> int:
         if self._free_rows:

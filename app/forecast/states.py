@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from app.engine.cluster import (
     BEST_FIT,
+    GOES_FIRST_US,
     NEVER_US,
     NO_NODE,
     Bools,
@@ -49,7 +50,8 @@ OVERRUNNING = 11
 SEAT = 12
 PLACEMENT = 13
 """No counter, but how starts are placed: it stands here so that it reaches every function."""
-COUNTER_COUNT = 14
+GOING_FIRST = 14
+COUNTER_COUNT = 15
 
 STATE = np.dtype([(name, np.int64) for name in ("digest", "born", "first_fork", "last_fork", "newest_us")])
 """The properties of a state besides its placements.
@@ -66,9 +68,9 @@ class Worlds(NamedTuple):
     STATE, the first STATE_COUNT in use; node_of (W, S); free (W, N, R); peaks (W, B, R): an upper bound of the room
     free on each of a block's nodes; slots (N): available slots of the flavor on the base's nodes; spot (S): rows of the
     unfinished spot requests by start order, the first SPOT_COUNT; youth (S): the same, youngest first as of now, with
-    the virtual instance at SEAT; gone (S): rows that leave a state; fork_gap, fork_slots, fork_fate (F): the gap of
-    each fork, its available slots, and the operation that evicted its virtual instance, or, as `-2 - next`, the next
-    member of its world, or NONE; counters.
+    the virtual instance at SEAT: the first GOING_FIRST go first, those from there to OVERRUNNING overrun; gone (S):
+    rows that leave a state; fork_gap, fork_slots, fork_fate (F): the gap of each fork, its available slots, and the
+    operation that evicted its virtual instance, or, as `-2 - next`, the next member of its world, or NONE; counters.
     """
 
     is_open: Bools
@@ -273,10 +275,18 @@ def next_older(run: Worlds, k: int) -> int:
 
 @bare
 def sort_by_youth(run: Worlds, now_us: int) -> None:
-    """Fill `youth`. Overrunning instances count as younger than all others; the virtual one does not overrun."""
+    """Fill `youth`. What goes first counts as younger than all others, and overrunning instances than the rest.
+
+    The virtual instance does neither.
+    """
     count = 0
     for i in range(run.counters[SPOT_COUNT] - 1, -1, -1):
-        if now_us > run.deadline_us[run.spot[i]]:
+        if run.deadline_us[run.spot[i]] == GOES_FIRST_US:
+            run.youth[count] = run.spot[i]
+            count += 1
+    run.counters[GOING_FIRST] = count
+    for i in range(run.counters[SPOT_COUNT] - 1, -1, -1):
+        if now_us > run.deadline_us[run.spot[i]] != GOES_FIRST_US:
             run.youth[count] = run.spot[i]
             count += 1
     run.counters[OVERRUNNING] = run.counters[SEAT] = count

@@ -35,6 +35,7 @@ from app.forecast.operations import (
 from app.forecast.states import (
     CHECK_US,
     FORK_COUNT,
+    GOING_FIRST,
     MERGE_AT,
     MOST_STATES,
     NONE,
@@ -272,7 +273,8 @@ def plan_displacement_there(run: Worlds, k: int, demand: Ints, now_us: int) -> t
     """
     if run.counters[YOUTH_COUNT] == NONE:
         sort_by_youth(run, now_us)
-    return plan_eviction(cluster_of(run, k), demand, run.youth[: run.counters[OVERRUNNING]], run.free[k], YJF, run.gone)
+    overrunning = run.youth[run.counters[GOING_FIRST] : run.counters[OVERRUNNING]]
+    return plan_eviction(cluster_of(run, k), demand, overrunning, run.free[k], YJF, run.gone)
 
 
 @bare

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from app.domain.budgets import AdmittedBy, Book, Budget
-from app.domain.jobs import DataObject, OutputObject
+from app.domain.jobs import DataObject, LinkRate, OutputObject
 from app.domain.times import parse_seconds
 from app.domain.values import Acceptable, Floor, ProposedMove, QuotaKind, QuotaUse
 from app.domain.wanted import Wanted
@@ -68,6 +68,12 @@ def read_quota(cells: Cells) -> QuotaUse:
     """Return the quota that refuses a start."""
     figures = (float(cells[f"quota_{name}"]) for name in ("used", "asked", "allowed"))
     return QuotaUse(QuotaKind(cells["quota"]), *figures)
+
+
+def read_link(cells: Cells) -> LinkRate:
+    """Return the knowledge of a link by which inputs were judged."""
+    age_us, samples, active = parse_seconds(cells["link_newest_age_s"]), cells["link_samples"], cells["link_active"]
+    return LinkRate(int(cells["link_bytes_per_s"]), int(samples), age_us, int(active))
 
 
 def read_moves(text: str) -> tuple[ProposedMove, ...]:

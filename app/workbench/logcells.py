@@ -7,7 +7,7 @@ from dataclasses import astuple
 from typing import Any
 
 from app.domain.budgets import Book, BudgetUnit
-from app.domain.jobs import DataObject, OutputObject
+from app.domain.jobs import DataObject, LinkRate, OutputObject
 from app.domain.times import seconds_text
 from app.domain.values import Acceptable, Basis, Policy, ProposedMove, Resources
 from app.domain.wanted import Wanted
@@ -110,6 +110,11 @@ def _objects_in(column: str) -> Callable[[Cells, tuple[DataObject | OutputObject
     return write
 
 
+def _write_link(cells: Cells, link: LinkRate) -> None:
+    cells["link_bytes_per_s"], cells["link_samples"] = link.bytes_per_s, link.samples
+    cells["link_newest_age_s"], cells["link_active"] = seconds_text(link.newest_age_us), link.active
+
+
 def _write_count(cells: Cells, count: int) -> None:
     if count > 1:
         cells["members"] = count
@@ -135,6 +140,8 @@ COMPOSED: dict[str, Callable[[Cells, Any], None]] = {
     "peers": _write_peers,
     "observed": _yes_in("observed"),
     "aborted": _yes_in("aborted"),
+    "goes_first": _yes_in("goes_first"),
+    "link": _write_link,
     "nodes": _write_nodes,
     "allowed": _write_allowed,
     "count": _write_count,

@@ -96,4 +96,9 @@ COLUMNS = (
     "outputs",
     "stage_s",
     "data_bytes",
+    "goes_first",
+    "link_bytes_per_s",
+    "link_samples",
+    "link_newest_age_s",
+    "link_active",
 )

@@ -30,7 +30,7 @@ from app.domain.events import (
 from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
 from app.domain.inputs import InputError
-from app.domain.jobs import DataObject, OutputObject
+from app.domain.jobs import DataObject, LinkRate, OutputObject
 from app.domain.times import parse_seconds, seconds_text
 from app.domain.values import Acceptable, Floor, Market, Policy, ProposedMove, QuotaUse, Resources
 from app.domain.wanted import Wanted
@@ -39,6 +39,7 @@ from app.workbench.csvfigures import (
     read_book,
     read_budget,
     read_floor,
+    read_link,
     read_moves,
     read_objects,
     read_quota,
@@ -125,6 +126,8 @@ class LogRow(NamedTuple):
     outputs: tuple[DataObject | OutputObject, ...] | None = None
     stage_us: int | None = None
     data_bytes: int | None = None
+    goes_first: str | None = None
+    link: LinkRate | None = None
 
     @property
     def machine_count(self) -> int:
@@ -292,6 +295,7 @@ def _row(cells: Cells, place: str) -> LogRow:
             wanted=read_wanted(cells) if cells.get("wanted_lifetime_s") else None,
             quota=read_quota(cells) if cells.get("quota") else None,
             acceptable=read_acceptable(cells) if cells.get("acceptable_lifetime_s") else None,
+            link=read_link(cells) if cells.get("link_bytes_per_s") else None,
             floor=read_floor(cells) if cells.get("windows") and cells.get("min_windows") else None,
             **values,
         )

@@ -203,6 +203,7 @@ _READ: dict[str, Reader] = {
     "is_last": lambda row, _: row.last is not None,
     "observed": lambda row, _: row.observed is not None,
     "aborted": lambda row, _: row.aborted is not None,
+    "goes_first": lambda row, _: row.goes_first is not None,
     "peers": lambda row, _: tuple((row.peers or "").split()),
 }
 _FIELDS_OF = {kind.form: _readers(kind.form) for kind in KINDS.values()}

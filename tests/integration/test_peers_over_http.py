@@ -25,12 +25,12 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.events.formats import LOG_FORMAT
-from app.domain.jobs import AwayEnd, Federate
+from app.domain.jobs import AwayEnd, Federate, LinkRate
 from app.domain.times import SECOND_US
 from app.federation.links import Links
 from app.federation.peering import KNOWN_S
 from app.federation.rules.data import Direction
-from app.federation.rules.links import LEAST_SAMPLES, MOST_SAMPLES, LinkRate, LinkSample
+from app.federation.rules.links import LEAST_SAMPLES, MOST_SAMPLES, LinkSample
 from app.federation.store import LinkSamples, PeerStore
 from app.platform.database.database import Database
 from app.platform.pages.guard import COOKIE

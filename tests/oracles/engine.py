@@ -25,6 +25,7 @@ class NaiveInstance:
     more: list[NaiveNode] = field(default_factory=list)
     """Of a group, the nodes of its members but the first."""
     count: int = 1
+    goes_first: bool = False
 
     @property
     def nodes(self) -> list[NaiveNode]:
@@ -32,6 +33,10 @@ class NaiveInstance:
 
     def uses(self, node: NaiveNode, r: int) -> int:
         return self.demand[r] * sum(one is node for one in self.nodes)
+
+    def overruns(self, now_us: int) -> bool:
+        """Return True if its lifetime is over; what goes first has none that could be."""
+        return now_us > self.deadline_us and not self.goes_first
 
     def is_on(self, node: NaiveNode | None) -> bool:
         """Return True if a machine runs on the node; None: on any open one."""
@@ -93,7 +98,7 @@ class NaiveCluster:
         return min(counts)
 
     def youngest_first(self, node: NaiveNode | None, now_us: int) -> list[NaiveInstance]:
-        """Spot instances of a node (or of all open ones); overrunning ones come first."""
+        """Spot instances of a node (or of all open ones); what goes first and overrunning ones come before the rest."""
         found = [i for i in self.instances.values() if i.is_spot and i.is_on(node)]
         return sorted(found, key=lambda i: youth(i, now_us), reverse=True)
 
@@ -164,7 +169,7 @@ class NaiveCluster:
 
     def displace(self, demand: tuple[int, ...], now_us: int) -> tuple[NaiveNode, list[NaiveInstance]] | None:
         """The node to clear of overrunning instances, and those that go: as for an on-demand start, of them alone."""
-        staying = {name for name, one in self.instances.items() if not (one.is_spot and now_us > one.deadline_us)}
+        staying = {name for name, one in self.instances.items() if not (one.is_spot and one.overruns(now_us))}
         marked = {name: self.instances[name].is_spot for name in staying}
         for name in staying:
             self.instances[name].is_spot = False
@@ -195,6 +200,6 @@ class NaiveCluster:
         return [victim.name for victim in victims]
 
 
-def youth(instance: NaiveInstance, now_us: int) -> tuple[bool, float]:
-    """Greater is younger; an overrunning instance counts as younger than all others."""
-    return now_us > instance.deadline_us, instance.born
+def youth(instance: NaiveInstance, now_us: int) -> tuple[bool, bool, float]:
+    """Greater is younger; an overrunning instance counts as younger than others, and what goes first than all."""
+    return instance.goes_first, instance.overruns(now_us), instance.born

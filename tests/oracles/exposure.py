@@ -15,7 +15,7 @@ def charges(cloud: Cloud, probability: float, now_us: int) -> float:
     """Return what the class is charged, added up in the order of age."""
     room, taken, committed = room_left(cloud), [0] * len(Resources._fields), 0.0
     for one in sorted(cloud.running.values(), key=lambda one: one.seq):
-        if one.market is Market.ON_DEMAND or now_us > one.deadline_us:
+        if one.market is Market.ON_DEMAND or one.goes_first or now_us > one.deadline_us:
             continue
         count = sum(cloud.nodes[node].status is NodeStatus.OPEN for node in one.places)
         if not count:

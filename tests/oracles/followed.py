@@ -97,8 +97,10 @@ def followed_starts(log_: Sequence[Recorded], policy: Policy, until_us: int) -> 
 
 
 def is_spot_start(event: Event) -> bool:
-    """Return True for a start that may be followed; rejected groups are not."""
+    """Return True for a start that may be followed; rejected groups and what goes first are not."""
     if isinstance(event, InstanceRejected) and event.count > 1:
+        return False
+    if isinstance(event, InstanceStarted) and event.goes_first:
         return False
     return isinstance(event, InstanceStarted | InstanceRejected) and event.market is Market.SPOT
 

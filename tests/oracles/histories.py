@@ -19,7 +19,17 @@ from app.admission.move import decide_move
 from app.admission.observe import decide_abort, decide_node_resize, decide_observation, is_as_observed
 from app.admission.risk import Assessed, Crossed, decide_risk, exposed_instances
 from app.domain.errors import DrillImpossible, NodeNotEmpty, NodeTooSmall, TenureError
-from app.domain.events import CloudCreated, Event, FlavorAdded, NodeAdded, NodeDrained, NodeOpened, Recorded
+from app.domain.events import (
+    CloudCreated,
+    Event,
+    FlavorAdded,
+    InstanceStarted,
+    NodeAdded,
+    NodeDrained,
+    NodeOpened,
+    Recorded,
+    RoomHeld,
+)
 from app.domain.requests import ExtendRequest, MoveRequest, ObserveRequest, StartRequest
 from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Placement, Policy, Resources, RiskLevel
 from app.engine.cloud import Cloud
@@ -43,6 +53,8 @@ class RandomCloud:
     """Let some spot starts be groups."""
     told: bool = False
     """Let a controller say which nodes it can use, what it observes, and what never ran."""
+    holds: bool = False
+    """Let some spot starts be room that is held for a peer."""
 
     def open(self) -> None:
         self.now_us = self.random.choice([0, 1000])
@@ -111,7 +123,28 @@ class RandomCloud:
         request = StartRequest(f"i{self.started}", market, flavor, lifetime_us, owner=owner, count=count)
         if self.told and self.random.random() < 0.5:
             request = replace(request, nodes=self.some_nodes(), project="p", user="u")
-        self.apply(list(decide_start(self.cloud, request, self.now_us, None)))
+        events = list(decide_start(self.cloud, request, self.now_us, None))
+        is_room = self.holds and market is Market.SPOT and self.random.random() < 0.4
+        self.apply(self.held(events) if is_room else events)
+
+    def held(self, events: list[Event]) -> list[Event]:
+        """Return the start as room that is held for a peer; nothing if it was rejected, or evicts."""
+        (*evicted, start) = events
+        if evicted or not isinstance(start, InstanceStarted):
+            return []
+        room = RoomHeld(
+            at_us=self.now_us,
+            peer="peer",
+            job=start.instance_id,
+            attempt=1,
+            instance_id=start.instance_id,
+            flavor=start.flavor,
+            count=start.count,
+            lifetime_us=1000,
+            until_us=self.now_us + (start.lifetime_us or 0),
+            ends_us=self.now_us + 2000,
+        )
+        return [room, replace(start, goes_first=True)]
 
     def some_nodes(self) -> tuple[str, ...]:
         """Nodes that a controller can use, in any order; one of them may be unknown."""
@@ -207,6 +240,7 @@ def random_log(
     placement: Placement = Placement.FIRST_FIT,
     displaces: bool = False,
     told: bool = False,
+    holds: bool = False,
 ) -> list[Recorded]:
     """Every other one under a grace period."""
     policy = Policy(
@@ -216,7 +250,7 @@ def random_log(
         grace_us=7 * (seed % 2),
         displaces_overrunning=displaces,
     )
-    cloud = RandomCloud(Random(seed), policy, memory, told=told)
+    cloud = RandomCloud(Random(seed), policy, memory, told=told, holds=holds)
     cloud.open()
     for _ in range(steps):
         cloud.step()

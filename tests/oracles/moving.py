@@ -32,7 +32,7 @@ def _moves_for(
     having = [size for size in flavors.values() if naive.slots(size)]
     plan = None if naive.slots(demand) else naive.plan_yjf(demand, now_us)
     node, victims = plan or (None, [])
-    if node is None or any(one.count > 1 for one in victims) or all(now_us > one.deadline_us for one in victims):
+    if node is None or any(one.count > 1 for one in victims) or all(_has_no_promise(one, now_us) for one in victims):
         return []
     moved: list[tuple[NaiveInstance, NaiveNode]] = []
     for victim in victims:
@@ -48,6 +48,10 @@ def _moves_for(
     for victim, _ in moved:
         victim.node = node
     return []
+
+
+def _has_no_promise(victim: NaiveInstance, now_us: int) -> bool:
+    return victim.goes_first or victim.overruns(now_us)
 
 
 def _keeps(naive: NaiveCluster, victim: NaiveInstance, to: NaiveNode, having: list[tuple[int, ...]]) -> bool:

@@ -103,7 +103,9 @@ class NaiveHistory:
         deadline_us = event.at_us + event.lifetime_us if is_spot else FOREVER
         nowhere = NaiveNode("nowhere", ())
         demand = self.flavors[event.flavor]
-        return NaiveInstance(event.instance_id, is_spot, demand, item.seq, deadline_us, nowhere, count=event.count)
+        found = NaiveInstance(event.instance_id, is_spot, demand, item.seq, deadline_us, nowhere, count=event.count)
+        found.goes_first = isinstance(event, InstanceStarted) and event.goes_first
+        return found
 
     def start(self, item: Recorded) -> Callable[[NaiveCluster], list[str]]:
         def act(cluster: NaiveCluster) -> list[str]:

@@ -151,11 +151,11 @@ def test_a_log_without_placements_is_one_of_the_first_fit() -> None:
 @pytest.mark.parametrize("eviction", list(EvictionPolicy))
 @pytest.mark.parametrize("seed", seeds(30))
 def test_logs_of_live_clouds_pass(seed: int, eviction: EvictionPolicy, placement: Placement) -> None:
-    """With nodes that come, drain and go, memory, equal times and overrunning instances."""
+    """With nodes that come, drain and go, memory, equal times, overrunning instances and held room."""
     file = io.StringIO()
     writer = LogWriter(file)
     cloud = Cloud()
-    for recorded in random_log(seed, 400, eviction, placement=placement):
+    for recorded in random_log(seed, 400, eviction, placement=placement, holds=seed % 2 == 1):
         writer.write(recorded)
         cloud.apply(recorded.event)
     found = audit(read_text(file.getvalue()), [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -15,6 +16,7 @@ from app.domain.events import CloudCreated, FlavorAdded, InstanceRejected, NodeA
 from app.domain.requests import StartRequest
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Placement, Policy, Resources
 from app.engine.cloud import Cloud
+from app.engine.cluster import GOES_FIRST_US
 from app.engine.eviction import spot_rows_by_youth
 from benchmarks.walks import cluster_of, walk_ms
 
@@ -39,7 +41,8 @@ def small_policy(
 @pytest.mark.parametrize("eviction_policy", POLICIES)
 @pytest.mark.parametrize("seed", seeds(40))
 def test_every_decision_is_the_oracles(seed: int, eviction_policy: EvictionPolicy, placement: Placement) -> None:
-    world = RandomCloud(Random(seed), small_policy(eviction_policy, placement, displaces=seed % 2 == 1))
+    policy = small_policy(eviction_policy, placement, displaces=seed % 2 == 1)
+    world = RandomCloud(Random(seed), policy, holds=seed % 4 > 1)
     world.open()
     for _ in range(250):
         world.step()
@@ -58,7 +61,8 @@ def assert_same_state(cloud: Cloud, naive: NaiveCluster) -> None:
     spot = {name: running.deadline_us for name, running in cloud.running.items() if running.market is Market.SPOT}
     assert spot == {name: one.deadline_us for name, one in naive.instances.items() if one.is_spot}
     deadlines = {name: int(cloud.cluster.deadline_us[running.row]) for name, running in cloud.running.items()}
-    assert {name: deadlines[name] for name in spot} == spot
+    ranks = {name: GOES_FIRST_US if naive.instances[name].goes_first else spot[name] for name in spot}
+    assert {name: deadlines[name] for name in spot} == ranks
     for node in cloud.nodes.values():
         used = [i.demand for i in naive.instances.values() for at in i.nodes if at.name == node.name]
         left = [c - sum(demand[r] for demand in used) if c else 0 for r, c in enumerate(node.capacity)]
@@ -92,7 +96,7 @@ def group_nodes(naive: NaiveCluster, demand: tuple[int, ...], count: int) -> lis
 @pytest.mark.parametrize("seed", seeds(20))
 def test_rollback_leaves_no_trace(seed: int) -> None:
     random = Random(seed)
-    world = RandomCloud(random, small_policy(displaces=seed % 2 == 1))
+    world = RandomCloud(random, small_policy(displaces=seed % 2 == 1), holds=seed % 4 > 1)
     world.open()
     for _ in range(30):
         world.step()
@@ -116,7 +120,7 @@ def decided(cloud: Cloud, now_us: int) -> list[object]:
 
 @pytest.mark.parametrize("seed", seeds(10))
 def test_two_folds_of_one_log_are_equal(seed: int) -> None:
-    log = random_log(seed, 300, EvictionPolicy.YJF)
+    log = random_log(seed, 300, EvictionPolicy.YJF, holds=seed % 2 == 1)
     clouds = [Cloud(), Cloud()]
     for recorded in log:
         clouds[0].apply_recorded([recorded])
@@ -168,6 +172,23 @@ def test_overrunning_instances_go_before_younger_ones() -> None:
     start(cloud, "young", Market.SPOT, lifetime_us=1000)
     assert cloud.place_on_demand("f0", 10) == ("n0", ("young",))
     assert cloud.place_on_demand("f0", 11) == ("n0", ("overrunning",))
+
+
+def test_what_goes_first_goes_before_those_who_overrun_and_before_younger_ones() -> None:
+    """Nothing was promised to it. Among its like the youngest goes first, whether its time is over or not."""
+    cloud = cloud_of(Resources(4), *(Resources(cores) for cores in (1, 2, 3)))
+    start(cloud, "overrunning", Market.SPOT, lifetime_us=10)
+    for name in ("old.held", "held"):
+        (told,) = decide_start(cloud, StartRequest(name, Market.SPOT, "f0", 5), 0, None)
+        cloud.apply(replace(told, goes_first=True))
+    start(cloud, "young", Market.SPOT, lifetime_us=1000)
+    assert cloud.place_on_demand("f0", 3) == ("n0", ("held",))
+    assert cloud.place_on_demand("f1", 3) == ("n0", ("held", "old.held"))
+    assert cloud.place_on_demand("f2", 3) == ("n0", ("held", "old.held", "young"))
+    assert cloud.place_on_demand("f2", 11) == ("n0", ("held", "old.held", "overrunning"))
+    assert cloud.clear("n0", (2, 0, 0), 11) == ("held", "old.held")
+    assert cloud.displace("f0", 11) == ("n0", ("overrunning",)), "held room is none that overran"
+    assert cloud.displace("f0", 9) == (None, ())
 
 
 def test_many_that_overrun_are_walked_in_order_and_in_little_time() -> None:

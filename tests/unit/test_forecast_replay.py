@@ -51,6 +51,7 @@ def compiled_samples(
 def test_every_sample_is_the_oracles(seed: int, eviction_policy: EvictionPolicy, placement: Placement) -> None:
     random, displaces = Random(seed), seed % 4 >= 2
     given = {"memory": seed % 2 == 0, "placement": placement, "displaces": displaces, "told": seed % 3 == 1}
+    given["holds"] = seed % 5 > 2
     log = random_log(seed, 120, eviction_policy, **given)
     begin_us, last_us = log[0].event.at_us, log[-1].event.at_us
     horizon_us = random.choice([20, 100, 10_000])
@@ -70,7 +71,7 @@ def test_every_sample_is_the_oracles(seed: int, eviction_policy: EvictionPolicy,
 @pytest.mark.parametrize("seed", seeds(20))
 def test_a_fork_in_some_gaps_alone_gives_the_oracles_samples(seed: int, eviction_policy: EvictionPolicy) -> None:
     """Two epochs of a replay that forks only where a moment lies; the second one asks for fewer of the first's."""
-    log = random_log(seed, 150, eviction_policy, told=seed % 2 == 1)
+    log = random_log(seed, 150, eviction_policy, told=seed % 2 == 1, holds=seed % 4 > 1)
     begin_us, until_us = log[0].event.at_us, log[-1].event.at_us + 1
     middle_us = (begin_us + until_us) // 2
     policy = Policy(eviction_policy=eviction_policy, horizon_us=100)

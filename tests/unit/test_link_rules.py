@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
+from app.domain.jobs import LinkRate
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.federation.rules.links import (
     LEAST_SAMPLE_BYTES,
     LEAST_SAMPLES,
     MOST_SAMPLES,
-    LinkRate,
     LinkSample,
     learned,
     stage_granted_us,

@@ -58,13 +58,20 @@ class World:
         lifetime_us, market = self.random.choice([1, 100]), SPOT if is_spot else ON_DEMAND
         places = tuple(node.name for node in nodes)
         told = {"at_us": 0, "market": market, "flavor": f"f{number}", "lifetime_us": lifetime_us, "node": places[0]}
-        start = InstanceStarted(instance_id=name, nodes=places if count > 1 else (), **told)  # type: ignore[arg-type]
+        goes_first = is_spot and self.random.random() < 0.1
+        start = InstanceStarted(
+            instance_id=name,
+            nodes=places if count > 1 else (),
+            goes_first=goes_first,
+            **told,  # type: ignore[arg-type]
+        )
         born = self.cloud.apply(start).seq
         if is_spot and self.random.random() < 0.15:
             self.evict(name, places, demand)
             return
         deadline_us = lifetime_us if is_spot else 1 << 62
-        self.naive.instances[name] = NaiveInstance(name, is_spot, demand, born, deadline_us, nodes[0], nodes[1:], count)
+        one = NaiveInstance(name, is_spot, demand, born, deadline_us, nodes[0], nodes[1:], count, goes_first)
+        self.naive.instances[name] = one
 
     def evict(self, name: str, places: tuple[str, ...], demand: tuple[int, ...]) -> None:
         told = {"at_us": 0, "instance_id": name, "reason": EvictionReason.DRILL, "cause_seq": self.cloud.seq + 2}

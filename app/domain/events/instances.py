@@ -17,6 +17,7 @@ _WANTED = {"since": 5, "description": "Of a start that takes what it can be prom
 _ALLOWED = {"since": 7, "description": "The nodes that it was allowed to take; empty: all open ones."}
 _PROJECT = {"since": 7, "description": "The project that it is for; null: not told."}
 _USER = {"since": 7, "description": "The user of that project who asked for it; null: not told."}
+_FIRST = {"since": 9, "description": "It was promised nothing, and is evicted before all others."}
 
 
 @event("instance_started", subject="instance_id", group=Group.START, outcome="accepted")
@@ -31,7 +32,8 @@ class InstanceStarted:
     `limited_by` is the reason why it is not longer; None: it is all that is wanted, or as far ahead as is promised.
     `allowed` are the nodes that its controller could use, if they left out an open one; else it is empty. `project` and
     `user` are labels: they tell for whom it runs, and decide nothing. An `observed` start was not placed: the instance
-    ran there, and only spot instances on that node made room for it.
+    ran there, and only spot instances on that node made room for it. What `goes_first` was promised nothing: it is
+    evicted before all others. Where an older log format is in force it goes by its age, like any spot instance.
     """
 
     at_us: int
@@ -57,6 +59,7 @@ class InstanceStarted:
     observed: bool = field(
         default=False, metadata={"since": 7, "description": "It ran there before its controller told of it."}
     )
+    goes_first: bool = field(default=False, metadata=_FIRST | {"only_tells": True})
 
     @property
     def count(self) -> int:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.domain.events.kinds import Group, event
-from app.domain.jobs import AwayEnd, DataObject, Federate, OnPreempted, OutputObject, Word
+from app.domain.jobs import AwayEnd, DataObject, Federate, LinkRate, OnPreempted, OutputObject, Word
 
 _RECLAIM = {"description": "Until then only the host can say that the attempt is over."}
 _DATA = {"since": 8}
+_LINK = {"since": 9, "only_tells": True, "description": "By what knowledge of the link its inputs were judged."}
 _ENDS = {"description": "Nothing of the attempt runs after it."}
 
 
@@ -145,7 +146,8 @@ class JobOutputsLost:
 class RoomHeld:
     """Room is held for an attempt of a peer's job: the start of the instance that stands for it follows.
 
-    It was promised nothing, counts in no class, and goes when its time is over, or when an on-demand start needs it.
+    It was promised nothing, counts in no class, and goes when its time is over, or before all others when room is
+    needed. `link` is None if the job has no inputs, or if nothing is known of the link.
     """
 
     at_us: int
@@ -161,6 +163,7 @@ class RoomHeld:
     eviction_probability: float | None = None
     stage_us: int = field(default=0, metadata=_DATA)
     data_bytes: int = field(default=0, metadata=_DATA)
+    link: LinkRate | None = field(default=None, metadata=_LINK)
 
 
 @event("foreign_job_staging", since=8, subject="job", group=Group.FOREIGN, decisive=False)
@@ -193,7 +196,7 @@ class ForeignJobEnded:
     """An attempt of a peer's job is over, or never began. This word is kept for good.
 
     One that finished or was preempted is told by the end of its instance alone. `reason` tells why it was refused, or
-    why its inputs did not come.
+    why its inputs did not come. `link` is told of an offer with inputs that was refused.
     """
 
     at_us: int
@@ -202,6 +205,7 @@ class ForeignJobEnded:
     attempt: int
     word: Word
     reason: str | None = None
+    link: LinkRate | None = field(default=None, metadata=_LINK)
 
 
 @event("peer_paused", since=7, subject="peer", group=Group.FOREIGN, decisive=False)

@@ -211,9 +211,8 @@ class Instances:
                 running = self._started(event, number)
                 self._note(running)
                 kind, is_spot = kinds.setdefault(event.flavor, len(kinds)), running.market is Market.SPOT
-                deadline_us = running.deadline_us
                 for row, node in zip(running.rows, running.places, strict=True):
-                    moves.append((row, kind, self._nodes.by_name[node].index, deadline_us, is_spot, number))
+                    moves.append((row, kind, self._nodes.by_name[node].index, running.rank_us, is_spot, number))
             else:
                 running = self._unnote(event.instance_id)
                 moves += [(row, STOP, 0, 0, 0, 0) for row in running.rows]
@@ -281,6 +280,7 @@ class Instances:
             took_offer=event.wanted is not None,
             owner=self._names[event.owner],
             nodes=tuple(nodes[node].name for node in event.nodes) if event.nodes else (),
+            goes_first=event.goes_first,
             more_rows=tuple(self.rows.take() for _ in event.nodes[1:]) if event.nodes else (),
         )
 
@@ -296,7 +296,7 @@ class Instances:
     def _put(self, running: Running) -> None:
         """Let a running instance have another lifetime."""
         self.running[running.instance_id] = running
-        self._room.cluster.deadline_us[[*running.rows]] = running.deadline_us
+        self._room.cluster.deadline_us[[*running.rows]] = running.rank_us
         self.rows.enter(running)
 
     def put_moved(self, running: Running) -> None:
@@ -322,7 +322,7 @@ class Instances:
         for row, node in zip(running.rows, running.places, strict=True):
             cluster.demand[row] = flavor.demand
             cluster.born[row] = running.seq
-            cluster.deadline_us[row] = running.deadline_us
+            cluster.deadline_us[row] = running.rank_us
             cluster.is_spot[row] = running.market is Market.SPOT
             place(cluster, row, self._nodes.by_name[node].index)
         if running.market is Market.ON_DEMAND:

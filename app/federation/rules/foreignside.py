@@ -1,7 +1,7 @@
 """Jobs of peers at their host: whether room is held, whether an award finds it still, and when both are over.
 
-Held room is a spot instance that was promised nothing: it counts in no class, and an on-demand start that needs its
-room evicts it. An award gives it up and starts the job as a group of spot instances, decided like any such start by the
+Held room is a spot instance that was promised nothing: it counts in no class, and whoever evicts takes it before all
+others. An award gives it up and starts the job as a group of spot instances, decided like any such start by the
 forecast and the budgets of that moment. The rules are those of `engine/jobs/hostside.py`, whose state is part of the
 folded log.
 """
@@ -25,7 +25,7 @@ from app.domain.events import (
     InstanceStopped,
     RoomHeld,
 )
-from app.domain.jobs import AttemptKey, DataFault, Word
+from app.domain.jobs import AttemptKey, DataFault, LinkRate, Word
 from app.domain.requests import StartRequest
 from app.domain.times import SECOND_US
 from app.domain.values import Basis, Guarantee, Market
@@ -62,7 +62,8 @@ class ForeignAsk:
     """An offer: a group of instances of a flavor of this cloud, for at most a lifetime.
 
     Its inputs have `stage_us` to come; 0: there are none. `data_bytes`: those of inputs and outputs together.
-    `has_store`: there are stores at both ends. `is_slow`: the inputs would not come in the time that the origin gives.
+    `has_store`: there are stores at both ends. `is_slow`: the inputs would not come in the time that the origin gives,
+    by what is known of the `link`.
     """
 
     key: AttemptKey
@@ -75,6 +76,7 @@ class ForeignAsk:
     data_bytes: int = 0
     has_store: bool = True
     is_slow: bool = False
+    link: LinkRate | None = None
 
     @property
     def held_id(self) -> str:
@@ -126,7 +128,8 @@ def decide_offer(
             return [*events, *_holding(cloud, ask, last, nodes, at_us)]
     if reason in {QUOTA, PAUSED}:  # so many may be refused for these that they are not written down
         return events
-    return [*events, *_ends(cloud, [hostside.ForeignEnded(ask.key, Word.REFUSED)], at_us, reason)]
+    refused = ForeignJobEnded(at_us=at_us, **_fields(ask.key), word=Word.REFUSED, reason=reason, link=ask.link)
+    return [*events, refused]
 
 
 def decide_award(cloud: Cloud, key: AttemptKey, quotes: Quotes | None, at_us: int) -> Sequence[Event]:
@@ -233,11 +236,13 @@ def _holding(
         eviction_probability=ask.eviction_probability,
         stage_us=ask.stage_us,
         data_bytes=ask.data_bytes,
+        link=ask.link,
     )
     slots = max(cloud.available_slots(ask.flavor) - ask.count + 1, 0)
     longest_us = ask.hold_us + ask.stage_us
     asked = StartRequest(ask.held_id, Market.SPOT, ask.flavor, longest_us, owner=ask.key.origin, count=ask.count)
-    return [room, accepted(cloud, asked, at_us, nodes, Basis(slots), ())]
+    start = accepted(cloud, asked, at_us, nodes, Basis(slots), ())
+    return [room, replace(start, goes_first=True)]
 
 
 def _asked(ask: ForeignAsk) -> StartRequest:

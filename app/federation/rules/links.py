@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from app.domain.jobs import LinkRate
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.federation.rules.data import LEAST_STAGE_US
 
@@ -37,19 +38,6 @@ class LinkSample(NamedTuple):
     bytes: int
     took_us: int
     age_us: int
-
-
-class LinkRate(NamedTuple):
-    """The knowledge of a link: the rate of one transfer alone, and the number of those that it rests on.
-
-    `newest_us`: since when the newest of them is over; `active`: the transfers that wait or are under way now, with
-    which the next one shares the link. Without samples it is an operator's word.
-    """
-
-    bytes_per_s: int
-    samples: int
-    newest_us: int
-    active: int
 
 
 def learned(samples: Sequence[LinkSample], active: int) -> LinkRate | None:
@@ -81,7 +69,7 @@ def stage_granted_us(asked_us: int, link: LinkRate | None, size: int) -> int | N
     None: they would come too late. A link that is not known, or of which nothing was heard for an hour, is tried: then
     the time is the one that was asked for.
     """
-    if link is None or link.newest_us > _FRESH_US:
+    if link is None or link.newest_age_us > _FRESH_US:
         return asked_us
     expected_us = takes_us(link, size)
     return None if expected_us > asked_us else min(asked_us, max(_SPARE * expected_us, LEAST_STAGE_US))

@@ -166,7 +166,7 @@ def _link_answer(found: PeerLink) -> LinkAnswer:
         direction=found.direction.value,
         bytes_per_s=None if rate is None else rate.bytes_per_s,
         samples=0 if rate is None else rate.samples,
-        newest_age_s=None if rate is None else seconds(rate.newest_us),
+        newest_age_s=None if rate is None else seconds(rate.newest_age_us),
         active=0 if rate is None else rate.active,
         gigabyte_s=None if rate is None else seconds(takes_us(rate, GIGABYTE)),
     )

@@ -91,7 +91,7 @@ def _check_victim(world: World, row: LogRow) -> None:
         fail(row, Rule.FOLD, f"{row.instance_id} is evicted but does not run")
     require(row, Rule.ON_DEMAND_STAYS, instance.is_spot, f"{row.instance_id} is on-demand and evicted")
     promised = instance.row.probability
-    if promised is not None and row.reason != EvictionReason.DRILL and not instance.youth(row.at_us)[0]:
+    if promised is not None and row.reason != EvictionReason.DRILL and not instance.overruns(row.at_us):
         class_counts(world, promised)[1] += 1
         count_core_us(world, instance.row, instance.row.lifetime_us or 0, lost=True)
         if earning_of(instance.row) is not None:
@@ -134,7 +134,7 @@ def _check_displaced(world: World, cause: LogRow, victims: list[LogRow]) -> None
     fitting = fitting_node(world, cause)
     require(first, Rule.EVICTION, fitting is None, f"event {cause.seq}, its cause, fitted on {fitting} without it")
     for row in victims:
-        overruns = world.running[row.instance_id or ""].youth(row.at_us)[0]
+        overruns = world.running[row.instance_id or ""].overruns(row.at_us)
         require(row, Rule.EVICTION, overruns, f"{row.instance_id} does not overrun, and a spot start evicts it")
     node, expected = plan_displacement(world, cause)
     _check_minimal(world, cause, victims, expected)

@@ -33,7 +33,9 @@ def check_started(world: World, row: LogRow, cleared: str | None = None) -> None
         return
     fitting = fitting_nodes(world, row) if cleared is None else (cleared,)
     require(row, Rule.CAPACITY, bool(fitting), f"no node has room for it, so {row.node} is over its capacity")
-    if row.market == Market.SPOT and row.instance_id not in world.jobs.rooms:
+    is_room = row.instance_id in world.jobs.rooms
+    require(row, Rule.EVICTION, row.goes_first is None or is_room, "it goes first, but no room is held by it")
+    if row.market == Market.SPOT and not is_room:
         check_quote(world, row)
         check_wanted(row)
         check_quota(world, row)

@@ -19,7 +19,7 @@ def plan_victims(world: World, cause: LogRow) -> tuple[str | None, set[str]]:
 def plan_displacement(world: World, cause: LogRow) -> tuple[str | None, set[str]]:
     """Return the node to clear of overrunning instances for a spot start that does not fit, and its victims."""
     now_us = cause.at_us
-    return _plan(world, cause, lambda name: [one for one in world.spot_on(name, now_us) if one.youth(now_us)[0]])
+    return _plan(world, cause, lambda name: [one for one in world.spot_on(name, now_us) if one.overruns(now_us)])
 
 
 def plan_clearing(world: World, cause: LogRow, room: list[int], demand: Resources) -> set[str]:
@@ -38,10 +38,10 @@ def _plan(
         if victims:
             oldest = min(victim.youth(cause.at_us) for victim in victims)
             machines = sum(victim.row.machine_count for victim in victims)
-            plans.append(((not oldest[0], -oldest[1], machines, order), name, victims))
+            plans.append(((oldest, -machines, -order), name, victims))
     if not plans:
         return None, set()
-    _, name, victims = min(plans, key=lambda plan: plan[0])
+    _, name, victims = max(plans, key=lambda plan: plan[0])
     return name, ids_of(victims)
 
 

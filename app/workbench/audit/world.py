@@ -51,10 +51,18 @@ class AuditedInstance:
         ran_us, declared_us = now_us - self.row.at_us, self.row.lifetime_us or 0
         return cores * min(ran_us, declared_us), cores * max(ran_us - declared_us, 0)
 
-    def youth(self, now_us: int) -> tuple[bool, int]:
-        """Sort key: a greater one is younger; overrunning instances are younger than all others."""
-        overruns = self.row.lifetime_us is not None and now_us > self.row.at_us + self.row.lifetime_us
-        return overruns, self.born
+    @property
+    def goes_first(self) -> bool:
+        return self.row.goes_first is not None
+
+    def overruns(self, now_us: int) -> bool:
+        """Return True if its lifetime is over; what goes first has none that it could overrun."""
+        is_over = self.row.lifetime_us is not None and now_us > self.row.at_us + self.row.lifetime_us
+        return is_over and not self.goes_first
+
+    def youth(self, now_us: int) -> tuple[bool, bool, int]:
+        """Sort key: a greater one is younger. Who overruns is younger than others, and what goes first than all."""
+        return self.goes_first, self.overruns(now_us), self.born
 
 
 @dataclass(frozen=True, slots=True)
