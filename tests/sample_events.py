@@ -46,7 +46,7 @@ from app.domain.events import (
     QuotaSet,
     RoomHeld,
 )
-from app.domain.jobs import AwayEnd, DataObject, Federate, OnPreempted, OutputObject, Word
+from app.domain.jobs import AwayEnd, DataObject, Federate, LinkRate, OnPreempted, OutputObject, Word
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import (
     Acceptable,
@@ -451,5 +451,24 @@ LOG: list[Event] = [
     InstanceEvicted(**ending(38, "youngest"), reason=EvictionReason.NODE_RESIZED, cause_seq=87),
     NodeResized(at_us=at(38), node="o", capacity=Resources(1)),
     InstanceStopped(**ending(38, "of-a-project"), aborted=True),
+    RoomHeld(
+        **{**FOREIGN, "at_us": at(39), "attempt": 4},
+        instance_id="a.far.4.held",
+        flavor="c1",
+        count=1,
+        lifetime_us=HOUR_US,
+        until_us=at(39) + 30 * SECOND_US,
+        ends_us=at(41),
+        stage_us=60 * SECOND_US,
+        data_bytes=14,
+        link=LinkRate(2_500_000, 7, 90 * SECOND_US, 1),
+    ),
+    started(39, "a.far.4.held", lifetime_us=90 * SECOND_US, basis=Basis(slots=4), owner="a", goes_first=True),
+    ForeignJobEnded(
+        **{**FOREIGN, "at_us": at(39), "job": "further"},
+        word=Word.REFUSED,
+        reason="link_slow",
+        link=LinkRate(1_250_000, 0, 0, 0),
+    ),
 ]
 """In an order that a log could have."""

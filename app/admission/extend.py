@@ -87,6 +87,8 @@ def _extensible(cloud: Cloud, request: ExtendRequest, at_us: int) -> Running:
         raise ExtensionOfEnded(f"instance {request.instance_id!r} does not run")
     if running.market is not Market.SPOT:
         raise ExtensionOfOnDemand(f"instance {request.instance_id!r} is on-demand, which is never evicted")
+    if running.goes_first:
+        raise ExtensionTooLate(f"{request.instance_id!r} is room held for a peer, to which nothing was promised")
     if at_us > running.deadline_us:
         ended = to_datetime(running.deadline_us).isoformat()
         raise ExtensionTooLate(f"the lifetime of instance {request.instance_id!r} was over at {ended}")

@@ -140,7 +140,7 @@ class ExtensionOfEnded(Conflict):
 
 
 class ExtensionTooLate(Conflict):
-    """The instance has run past its declared lifetime: no promise is left that could be extended."""
+    """The instance has run past its declared lifetime, or is held room: there is no promise that could be extended."""
 
 
 class ExtensionNotLonger(Conflict):

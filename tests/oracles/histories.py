@@ -182,6 +182,7 @@ class RandomCloud:
     def extend(self) -> None:
         """Give a spot instance a longer lifetime, if one runs within its own."""
         spot = [i for i in self.cloud.running.values() if i.market is Market.SPOT and self.now_us <= i.deadline_us]
+        spot = [one for one in spot if not one.goes_first]
         if spot:
             one = self.random.choice(spot)
             request = ExtendRequest(one.instance_id, (one.lifetime_us or 0) + self.random.choice([1, 5, 50, 500]))

@@ -142,6 +142,7 @@ def test_without_a_promise_there_is_nothing_to_keep(guarantee: Guarantee) -> Non
         ("spot", 3 * HOUR_US, HOUR_US + 1, errors.ExtensionTooLate),
         ("spot", HOUR_US, 0, errors.ExtensionNotLonger),
         ("spot", 0, 0, errors.ExtensionNotLonger),
+        ("held", 2 * HOUR_US, 0, errors.ExtensionTooLate),
     ],
 )
 def test_what_cannot_be_extended(name: str, lifetime_us: int, later_us: int, error: type[Exception]) -> None:
@@ -151,6 +152,8 @@ def test_what_cannot_be_extended(name: str, lifetime_us: int, later_us: int, err
     cloud.apply(*decide_stop(cloud, "gone", DAY_US))
     start = InstanceStarted(at_us=DAY_US, instance_id="on-demand", market=Market.ON_DEMAND, flavor="c1", node="n")
     cloud.apply(start)
+    room = replace(start, instance_id="held", market=Market.SPOT, lifetime_us=HOUR_US, goes_first=True)
+    cloud.apply(room)
     with pytest.raises(error):
         extend(cloud, name, lifetime_us, DAY_US + later_us)
 

@@ -16,10 +16,21 @@ from app.admission.batch import Batch, decide_next
 from app.admission.outcomes import Change, Changed
 from app.domain.budgets import Book, Budget, BudgetUnit
 from app.domain.errors import FormatNotInForce
-from app.domain.events import CloudCreated, EvictionRisk, InstanceRejected, InstanceStarted, NodeAdded, PolicyChanged
+from app.domain.events import (
+    CloudCreated,
+    EvictionRisk,
+    FlavorAdded,
+    ForeignJobEnded,
+    InstanceRejected,
+    InstanceStarted,
+    NodeAdded,
+    PolicyChanged,
+    RoomHeld,
+)
 from app.domain.events.formats import LOG_FORMAT, in_format, newest_part, told_in
 from app.domain.events.kinds import REGISTERED, Kind
 from app.domain.events.registry import KINDS
+from app.domain.jobs import LinkRate, Word
 from app.domain.values import (
     Acceptable,
     Basis,
@@ -134,6 +145,7 @@ def test_what_was_there_from_the_first_is_written_as_ever() -> None:
     assert newest.pop("allowed") == []
     assert newest.pop("observed") is False
     assert [newest.pop(name) for name in ("project", "user")] == [None] * 2
+    assert newest.pop("goes_first") is False
     assert json.loads(encode(started, 1)) == newest
 
 
@@ -174,6 +186,67 @@ def test_a_field_that_only_tells_more_is_left_out_of_an_older_format() -> None:
     ):
         assert decode(kind, 1, encode(more, 4)) == plain == told_in(more, 4)
         assert decode(kind, 1, encode(more, 5)) == more == told_in(more, 5)
+
+
+def test_held_room_goes_by_its_age_where_an_older_format_is_in_force() -> None:
+    """So a host of a newer build goes on holding room before an upgrade is finished, as older builds understand it."""
+    start = InstanceStarted(
+        at_us=1, instance_id="p.j.1.held", market=Market.SPOT, flavor="c1", node="n", basis=Basis(3), lifetime_us=9
+    )
+    room = RoomHeld(
+        at_us=1,
+        peer="p",
+        job="j",
+        attempt=1,
+        instance_id="p.j.1.held",
+        flavor="c1",
+        count=1,
+        lifetime_us=8,
+        until_us=7,
+        ends_us=20,
+    )
+    refused = ForeignJobEnded(at_us=1, peer="p", job="j", attempt=1, word=Word.REFUSED, reason="link_slow")
+    link = LinkRate(10**6, 5, 3, 0)
+    for kind, plain, more in (
+        ("instance_started", start, replace(start, goes_first=True)),
+        ("room_held", room, replace(room, link=link)),
+        ("foreign_job_ended", refused, replace(refused, link=link)),
+    ):
+        assert read(kind, 1, encode(more, 8), 8) == read(kind, 1, encode(plain, 8), 8)
+        assert decode(kind, 1, encode(more, 8)) == plain == told_in(more, 8)
+        assert decode(kind, 1, encode(more, 9)) == more == told_in(more, 9)
+        with pytest.raises(msgspec.ValidationError, match="unknown field"):
+            read(kind, 1, encode(more, 9), 8)
+
+
+def test_a_batch_decides_by_what_its_format_can_say() -> None:
+    """What stands in the log is what was decided by: room that is held in an older format goes by its age."""
+    for log_format in (8, 9):
+        cloud = Cloud()
+        for event in (
+            CloudCreated(at_us=1, policy=replace(POLICY, guarantee=Guarantee.NONE)),
+            NodeAdded(at_us=1, node="n", capacity=Resources(2)),
+            FlavorAdded(at_us=1, flavor="c1", demand=Resources(1)),
+        ):
+            cloud.apply(event)
+        held, young = (
+            InstanceStarted(
+                at_us=1,
+                instance_id=name,
+                market=Market.SPOT,
+                flavor="c1",
+                node="n",
+                basis=Basis(2),
+                lifetime_us=9,
+                goes_first=goes_first,
+            )
+            for name, goes_first in (("held", True), ("young", False))
+        )
+        batch = Batch({}, log_format)
+        for event in (held, young):
+            assert decide_next(batch, cloud, Change(lambda _cloud, _at_us, event=event: [event]), 1, None)
+        _, victims = cloud.place_on_demand("c1", 1)
+        assert victims == (("young",) if log_format == 8 else ("held",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,14 @@ from msgspec import UNSET, Meta, Struct, defstruct
 from app.domain.events import wire
 from app.domain.events.kinds import Group, Kind
 from app.domain.events.registry import KINDS
+from app.domain.jobs import LinkRate
 from app.domain.values import Acceptable, Basis, Policy, ProposedMove, Resources
 from app.domain.wanted import Wanted
 from tenure_client.forms.answer import Moment, Seconds, one_of
 from tenure_client.forms.clouds import PolicyAnswer
 from tenure_client.forms.instances import AcceptableAnswer, ProposedMoveAnswer, QuoteAnswer, WantedAnswer
 from tenure_client.forms.nodes import ResourcesAnswer, VictimAnswer
+from tenure_client.forms.peers import LinkRateAnswer
 
 Schemas = dict[str, Any]
 _COMPONENT = "#/components/schemas/{name}"
@@ -28,6 +30,7 @@ _PARTS: dict[Any, Any] = {
     Basis: QuoteAnswer,
     Wanted: WantedAnswer,
     Acceptable: AcceptableAnswer,
+    LinkRate: LinkRateAnswer,
     tuple[ProposedMove, ...]: list[ProposedMoveAnswer],
 }
 """The forms of the values that events consist of."""

@@ -43,7 +43,7 @@ def _exceeded(world: World, row: LogRow) -> QuotaUse | None:
     own = [one for one in world.running.values() if one.is_spot and one.row.owner == row.owner]
     limits = world.limits.cores, world.limits.share, world.limits.overrun_share
     cores, share, overrun_share = world.quotas.get(row.owner, limits)
-    over, most = sum(_cores(one.row) for one in own if one.youth(row.at_us)[0]), world.limits.overrunning
+    over, most = sum(_cores(one.row) for one in own if one.overruns(row.at_us)), world.limits.overrunning
     if most is not None and over > most:
         return QuotaUse(QuotaKind.OVERRUNNING, over, 0, most)
     overran = None if overrun_share is None else _overran(world, row, own, overrun_share)

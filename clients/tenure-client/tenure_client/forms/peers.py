@@ -162,6 +162,15 @@ class LinkAnswer(Answer, kw_only=True):
     gigabyte_s: Annotated[Seconds | None, Meta(description="The time that 10^9 bytes would take now.")]
 
 
+class LinkRateAnswer(Answer, kw_only=True):
+    """What a host knew of a link when it judged how long a job's inputs would take."""
+
+    bytes_per_s: Annotated[int, Meta(description="The rate of one transfer alone.")]
+    samples: Annotated[int, Meta(description="The transfers that this rests on; 0: an operator told it.")]
+    newest_age_s: Annotated[Seconds, Meta(description="Since when the newest of them was over.")]
+    active: Annotated[int, Meta(description="The transfers that shared the link then.")]
+
+
 class PeerStandingAnswer(Answer, kw_only=True):
     """A peer's promises against what happened, as the logs of the clouds here tell it."""
 
