@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from app.domain.times import HOUR_US
 from app.domain.values import newer
 
 MOST_JOB_INSTANCES = 256
@@ -63,6 +64,11 @@ class LinkRate:
     samples: int
     newest_age_us: int
     active: int
+
+    @property
+    def is_fresh(self) -> bool:
+        """True if it is gone by: something was heard of the link within the last hour, or it is an operator's word."""
+        return self.newest_age_us <= HOUR_US
 
 
 class DataFault(StrEnum):

@@ -12,6 +12,7 @@ from datetime import datetime
 from app.admission.acceptable import acceptable_instead
 from app.domain.errors import Unavailable
 from app.domain.events import (
+    Event,
     ExtensionDecision,
     ExtensionRejected,
     InstanceEvicted,
@@ -23,6 +24,7 @@ from app.domain.events import (
     NodeRemoved,
     NodeResized,
     Recorded,
+    RoomHeld,
     StartDecision,
     registry,
 )
@@ -96,7 +98,7 @@ class Explaining:
         cloud_id, decision = await self._clouds.id_of(cloud), instance.decision
         policy = await self._log.policy_at(cloud_id, instance.seq)
         last_seq = await self._log.last_seq(cloud_id)
-        edges = await self._log.at(cloud_id, [1, last_seq])
+        edges = await self._log.at(cloud_id, [1, max(instance.seq - 1, 1), last_seq])
         notices = await self._log.notices(cloud_id, decision.instance_id, _NOTICES_TOLD)
         grace = grace_in(notices)
         last_us = edges[last_seq].event.at_us
@@ -115,6 +117,7 @@ class Explaining:
             extensions=tuple(await decisions_on(self._log, cloud_id, instance_id, _EXTENSIONS_TOLD)),
             grace=grace,
             moves=tuple(await moves_of(self._log, cloud_id, instance_id, _MOVES_TOLD)),
+            room=_room_of(instance_id, edges[max(instance.seq - 1, 1)].event),
         )
         if found.promise is PromiseStatus.BROKEN:
             found = replace(found, standing=await self._standing(cloud, decision))
@@ -203,6 +206,7 @@ class Explaining:
                 deadline_us,
                 promise_of(decision, end_in(ends.get(decision.instance_id)), at_us),
                 decision.nodes,
+                decision.goes_first,
             )
             for decision in decisions
             if isinstance(decision, InstanceStarted)
@@ -331,6 +335,11 @@ def _decided_extension(seq: int, event: ExtensionDecision, start: StartDecision)
 def _promise_of(instance: Instance, as_of_us: int) -> PromiseStatus:
     start = instance.as_extended
     return promise_of(start, instance.end, as_of_us) if isinstance(start, InstanceStarted) else PromiseStatus.NONE
+
+
+def _room_of(instance_id: str, before: Event) -> RoomHeld | None:
+    """Return the room that an instance stands for, if the event before its start holds it."""
+    return before if isinstance(before, RoomHeld) and before.instance_id == instance_id else None
 
 
 def _freed(victims: Sequence[Victim], node: str) -> Resources:

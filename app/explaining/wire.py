@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.domain.events import ExtensionRejected, InstanceExtended
+from app.domain.events import ExtensionRejected, InstanceExtended, RoomHeld
 from app.domain.events.wire import to_wire
 from app.domain.times import seconds, to_datetime
 from app.domain.values import DecisionOutcome, Market
@@ -34,9 +34,11 @@ from tenure_client.forms.decisions import (
     DecisionAnswer,
     EvictionAnswer,
     ExplanationAnswer,
+    HeldRoomAnswer,
     PromiseAnswer,
     VictimDetailAnswer,
 )
+from tenure_client.forms.peers import LinkRateAnswer
 
 
 class DecisionsQuery(Query):
@@ -86,7 +88,14 @@ def explanation_answer(found: Explanation) -> ExplanationAnswer:
             if isinstance(item.event, InstanceExtended | ExtensionRejected)
         ],
         notices=[to_wire(notice) for notice in found.notices],
+        room=None if found.room is None else _room(found.room),
     )
+
+
+def _room(room: RoomHeld) -> HeldRoomAnswer:
+    link = room.link and answer_of(LinkRateAnswer, room.link, newest_age_s=seconds(room.link.newest_age_us))
+    until, stage_s = to_datetime(room.until_us), seconds(room.stage_us)
+    return answer_of(HeldRoomAnswer, room, until=until, stage_s=stage_s, link=link)
 
 
 def _promise(found: Explanation) -> PromiseAnswer:

@@ -15,6 +15,7 @@ from app.domain.events import (
     NodeRemoved,
     NodeResized,
     Recorded,
+    RoomHeld,
 )
 from app.domain.values import (
     Acceptable,
@@ -116,6 +117,7 @@ class Victim:
     promise: PromiseStatus
     nodes: tuple[str, ...] = ()
     """Of a group, the nodes of its members; `resources` are those of one member."""
+    goes_first: bool = False
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -125,7 +127,7 @@ class Victim:
     @property
     def is_overrunning(self) -> bool:
         """True if it ran past its declared lifetime. It then counted as younger than all that had not."""
-        return self.lifetime_us is not None and self.age_us > self.lifetime_us
+        return not self.goes_first and self.lifetime_us is not None and self.age_us > self.lifetime_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +178,8 @@ class Explanation:
     `policy` was in force when the start was decided. `ground` is None if the decision read no table, or if that table
     is gone. `created_us` is the time at which the cloud's log begins. `notices` are the newest notices of the instance,
     in log order; `grace` is what they say of its eviction. `extensions` are the newest decisions on a longer lifetime,
-    and `moves` the newest moves. `standing` is the present standing of all with the same
-    promise, if it was broken.
+    and `moves` the newest moves. `room` is the room that it stands for, held for a peer. `standing` is the present
+    standing of all with the same promise, if it was broken.
     """
 
     instance: Instance
@@ -194,6 +196,7 @@ class Explanation:
     grace: Grace | None
     standing: Attainment | None = None
     moves: tuple[Recorded, ...] = ()
+    room: RoomHeld | None = None
     sentences: tuple[str, ...] = ()
 
     @property

@@ -47,6 +47,7 @@ from app.explaining.rules.noticewords import (
 from app.explaining.rules.promisewords import promise_in_words
 from app.explaining.rules.quotawords import made_room_for, refused_by_quota
 from app.explaining.rules.riskwords import estimate_in_words
+from app.explaining.rules.roomwords import held_in_words
 from app.explaining.rules.wantwords import endings_in_words, given_in_words, lifetime_in_words
 from app.scheduling.rules.instances import moved
 
@@ -102,6 +103,9 @@ def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator
     if decision.market is Market.ON_DEMAND:
         yield f"Accepted on {where}; on-demand instances are never evicted."
         yield from _cost(decision)
+        return
+    if explanation.room is not None:
+        yield from held_in_words(explanation.room, decision)
         return
     if decision.victims:
         yield from _cost(decision)
@@ -256,6 +260,8 @@ def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[
         )
         if eviction.start.node not in decision.places:
             yield f"It ran on {places_text(decision.places)}, so its going did not help {eviction.start.node}."
+    elif eviction.victim_count == 1 and decision.goes_first:
+        yield "It alone had to go."
     elif eviction.victim_count == 1:
         yield "It alone had to go: of all that would have made room, it was the one started last."
     else:
@@ -266,6 +272,8 @@ def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[
     if decision.count > 1:
         yield "It is a group, which is evicted as a whole."
     victim = next(victim for victim in eviction.victims if victim.instance_id == decision.instance_id)
+    if victim.goes_first:
+        yield "It was held room, to which nothing was promised, and such room goes before all others."
     if victim.is_overrunning:
         yield "It had overrun its declared lifetime, and such instances go before all others."
 

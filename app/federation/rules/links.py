@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from app.domain.jobs import LinkRate
-from app.domain.times import DAY_US, HOUR_US, SECOND_US
+from app.domain.times import DAY_US, SECOND_US
 from app.federation.rules.data import LEAST_STAGE_US
 
 LEAST_SAMPLE_BYTES = 4 * 2**20
@@ -24,7 +24,6 @@ LINK_SLOW = "link_slow"
 """The reason of a host that the inputs would not come in the time that the origin gives them."""
 _TENTH = 10
 _BYTES_OF_MBIT = 125_000
-_FRESH_US = HOUR_US
 _SETUP_US = SECOND_US
 _SPARE = 3
 
@@ -69,7 +68,7 @@ def stage_granted_us(asked_us: int, link: LinkRate | None, size: int) -> int | N
     None: they would come too late. A link that is not known, or of which nothing was heard for an hour, is tried: then
     the time is the one that was asked for.
     """
-    if link is None or link.newest_age_us > _FRESH_US:
+    if link is None or not link.is_fresh:
         return asked_us
     expected_us = takes_us(link, size)
     return None if expected_us > asked_us else min(asked_us, max(_SPARE * expected_us, LEAST_STAGE_US))

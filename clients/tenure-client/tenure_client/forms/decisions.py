@@ -11,6 +11,7 @@ from tenure_client.forms.events import NoticeJson
 from tenure_client.forms.forecasts import EvidenceAnswer
 from tenure_client.forms.instances import NODES, AcceptableAnswer, ExtensionAnswer, InstanceAnswer, QuoteAnswer
 from tenure_client.forms.nodes import ResourcesAnswer, VictimAnswer
+from tenure_client.forms.peers import LinkRateAnswer
 from tenure_client.forms.words import (
     EvictionPolicyWord,
     EvictionReasonWord,
@@ -86,6 +87,22 @@ class VictimDetailAnswer(Answer, kw_only=True):
     ]
     promise: PromiseWord
     nodes: Annotated[list[str], Meta(description=NODES)] = field(default_factory=list)
+    goes_first: Annotated[
+        bool, Meta(description="True for room held for a peer: nothing was promised, so it goes before all others.")
+    ] = False
+
+
+class HeldRoomAnswer(Answer, kw_only=True):
+    """The room that an instance stands for, held for an attempt of a peer's job."""
+
+    peer: str
+    job: str
+    attempt: int
+    until: Annotated[Moment, Meta(description="Until then the attempt may be awarded.")]
+    stage_s: Annotated[Seconds, Meta(description="The time that its inputs have to come; 0: there are none.")]
+    link: Annotated[
+        LinkRateAnswer | None, Meta(description="By what knowledge of the link they got it; null: it was not known.")
+    ]
 
 
 class EvictionAnswer(Answer, kw_only=True):
@@ -140,3 +157,4 @@ class ExplanationAnswer(Answer, kw_only=True):
         list[NoticeJson],
         Meta(description="The newest 20 notices of its risk and grace period, as events in log order."),
     ]
+    room: Annotated[HeldRoomAnswer | None, Meta(description="Of held room: for whom; null: it is none.")] = None
