@@ -151,6 +151,10 @@ def test_a_host_learns_its_link_and_refuses_what_would_come_too_late(sites: tupl
     asked = {"cores": 1, "lifetime_s": 60, "hold_s": 5, "stage_s": 60, "data_bytes": 10**9}
     answer = offers.put("/slow/1", json=asked | {"input_bytes": 10**9}).json()
     assert (answer["word"], answer["reason"]) == ("refused", "link_slow")
+    log = host.client.get("/v1/clouds/b/events", params={"limit": 1000}).json()["events"]
+    judged = {one["job"]: one["link"] for one in log if one.get("link") is not None}
+    assert judged["slow"]["samples"] >= 6
+    assert judged["again"]["bytes_per_s"] == links["in"]["bytes_per_s"]
     assert offers.put("/small/1", json=asked | {"input_bytes": 10**6}).json()["word"] == "held"
     (held,) = [one for one in host.events() if one["kind"] == "room_held" and one["job"] == "small"]
     assert held["stage_s"] == 60

@@ -173,7 +173,8 @@ class _Fold:
         self._check_victims(event, node, demand, victims)
         if event["market"] == "spot":
             self._check_promise(event)
-        one = Instance(event["id"], event["seq"], event["market"] == "spot", demand, None)
+        goes_first = bool(event.get("goes_first"))
+        one = Instance(event["id"], event["seq"], event["market"] == "spot", demand, None, goes_first)
         one.overruns_at = end_of(self._now, event["lifetime_s"])
         node.running.append(one)
         self._where[one.id] = node

@@ -72,6 +72,8 @@ class HandMade:
         node: str | None = "node-1",
         victims: Sequence[str] = (),
         lifetime_s: float | None = None,
+        *,
+        goes_first: bool = False,
     ) -> dict[str, Any]:
         """A start that is accepted, or rejected where it has no node, with its answer; the event."""
         fields = {"id": name, "market": market, "flavor": flavor, "lifetime_s": lifetime_s}
@@ -81,7 +83,8 @@ class HandMade:
             event = self.event("instance_rejected", **fields, reason="no_capacity", quote=None)
         else:
             named = [{"id": victim, "deadline": None} for victim in victims]
-            event = self.event("instance_started", **fields, node=node, victims=named, ready_at=ready, quote=None)
+            fields |= {"node": node, "ready_at": ready, "quote": None, "goes_first": goes_first}
+            event = self.event("instance_started", **fields, victims=named)
         asked: dict[str, Any] = {"id": name, "market": market, "flavor": flavor}
         if lifetime_s is not None:
             asked["lifetime_s"] = lifetime_s

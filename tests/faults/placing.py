@@ -12,17 +12,18 @@ Amounts = dict[str, int]
 
 @dataclass
 class Instance:
-    """A running instance. `overruns_at`: when its declared lifetime is over."""
+    """A running instance. `overruns_at`: when its declared lifetime is over; what `goes_first` has none."""
 
     id: str
     seq: int
     is_spot: bool
     demand: Amounts
     overruns_at: datetime | None
+    goes_first: bool = False
 
     def overruns(self, now: datetime) -> bool:
         """Return True if its declared lifetime is over."""
-        return self.overruns_at is not None and now > self.overruns_at
+        return not self.goes_first and self.overruns_at is not None and now > self.overruns_at
 
 
 @dataclass
@@ -57,8 +58,8 @@ class Node:
         return [one for one in self.running if one.is_spot]
 
     def spot_to_go(self, now: datetime) -> list[Instance]:
-        """Spot instances in the order in which they would go: who overruns before all others, younger before older."""
-        return sorted(self.spot(), key=lambda one: (one.overruns(now), one.seq), reverse=True)
+        """Spot instances in the order in which they would go: what goes first, who overruns, younger before older."""
+        return sorted(self.spot(), key=lambda one: (one.goes_first, one.overruns(now), one.seq), reverse=True)
 
 
 def end_of(started: datetime, lifetime_s: float | None) -> datetime | None:

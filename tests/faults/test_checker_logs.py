@@ -167,6 +167,21 @@ def rejected_beside_one_that_overruns(made: HandMade) -> str:
     return "rejection"
 
 
+def held_room_spared(made: HandMade) -> str:
+    _evict_beside_held_room(made, "spot-3")
+    return "victims"
+
+
+def _evict_beside_held_room(made: HandMade, victim: str) -> None:
+    """Held room is older than a spot instance, and one of them goes for an on-demand start."""
+    made.stop("od-1", 5)
+    made.stop("spot-1", 6)
+    made.start("held", "spot", "small", 7, lifetime_s=60, goes_first=True)
+    made.start("spot-3", "spot", "small", 8, lifetime_s=60)
+    made.evict(victim, 12)
+    made.start("od-2", "on_demand", "small", 9, victims=[victim])
+
+
 _DISPLACING = POLICY | {"displaces_overrunning": True}
 
 
@@ -207,12 +222,19 @@ def _displace(made: HandMade, policy: dict[str, Any], lifetime_s: float) -> None
         displaced_within_its_lifetime,
         displaced_against_the_policy,
         rejected_beside_one_that_overruns,
+        held_room_spared,
     ],
 )
 def test_a_log_that_breaks_a_rule_is_found(break_it: Callable[[HandMade], str]) -> None:
     made = small_cloud()
     rule = break_it(made)
     assert rule in made.rules()
+
+
+def test_held_room_goes_before_younger_instances() -> None:
+    made = small_cloud()
+    _evict_beside_held_room(made, "held")
+    assert made.rules() == set()
 
 
 def test_a_spot_start_may_take_the_room_of_an_instance_that_overruns() -> None:

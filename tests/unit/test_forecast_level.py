@@ -92,8 +92,9 @@ class Choosy(RandomCloud):
 
 
 def choosy_log(seed: int, steps: int, policy: EvictionPolicy = EvictionPolicy.YJF) -> list[Recorded]:
-    """Some days of a small cloud; a unit of its time is half an hour."""
-    cloud = Choosy(Random(seed), Policy(guarantee=Guarantee.NONE, eviction_policy=policy, grace_us=7 * (seed % 2)))
+    """Some days of a small cloud, every other one with held room; a unit of its time is half an hour."""
+    given = Policy(guarantee=Guarantee.NONE, eviction_policy=policy, grace_us=7 * (seed % 2))
+    cloud = Choosy(Random(seed), given, holds=seed % 2 == 1)
     cloud.open()
     for _ in range(steps):
         cloud.step()

@@ -220,7 +220,7 @@ def test_held_room_goes_by_its_age_where_an_older_format_is_in_force() -> None:
 
 
 def test_a_batch_decides_by_what_its_format_can_say() -> None:
-    """What stands in the log is what was decided by: room that is held in an older format goes by its age."""
+    """Room that is held in an older format goes by its age, as the log then says."""
     for log_format in (8, 9):
         cloud = Cloud()
         for event in (

@@ -19,6 +19,7 @@ from app.engine.cloud.nodes import Flavors, Nodes, minus, plus
 from app.engine.cloud.records import FIRST_ROWS, Alike, Facts, Fold, Folded, Room, Running, Undo, risk_of
 from app.engine.cloud.rows import InstanceRows
 from app.engine.cluster import (
+    GOES_FIRST_US,
     NEVER_US,
     NO_NODE,
     STOP,
@@ -212,7 +213,7 @@ class Instances:
                 self._note(running)
                 kind, is_spot = kinds.setdefault(event.flavor, len(kinds)), running.market is Market.SPOT
                 for row, node in zip(running.rows, running.places, strict=True):
-                    moves.append((row, kind, self._nodes.by_name[node].index, running.rank_us, is_spot, number))
+                    moves.append((row, kind, self._nodes.by_name[node].index, _rank_us(running), is_spot, number))
             else:
                 running = self._unnote(event.instance_id)
                 moves += [(row, STOP, 0, 0, 0, 0) for row in running.rows]
@@ -296,7 +297,7 @@ class Instances:
     def _put(self, running: Running) -> None:
         """Let a running instance have another lifetime."""
         self.running[running.instance_id] = running
-        self._room.cluster.deadline_us[[*running.rows]] = running.rank_us
+        self._room.cluster.deadline_us[[*running.rows]] = _rank_us(running)
         self.rows.enter(running)
 
     def put_moved(self, running: Running) -> None:
@@ -322,7 +323,7 @@ class Instances:
         for row, node in zip(running.rows, running.places, strict=True):
             cluster.demand[row] = flavor.demand
             cluster.born[row] = running.seq
-            cluster.deadline_us[row] = running.rank_us
+            cluster.deadline_us[row] = _rank_us(running)
             cluster.is_spot[row] = running.market is Market.SPOT
             place(cluster, row, self._nodes.by_name[node].index)
         if running.market is Market.ON_DEMAND:
@@ -356,6 +357,11 @@ def _extended(running: Running, event: InstanceExtended) -> Running:
         return longer
     left_us = event.deadline_us - event.at_us
     return replace(longer, risk=estimate * max(first_us, 1) / left_us, total_risk=event.total_risk)
+
+
+def _rank_us(running: Running) -> int:
+    """Return the deadline in the compiled form, by which victims are chosen."""
+    return GOES_FIRST_US if running.goes_first else running.deadline_us
 
 
 def _keep(_event: ExtensionRejected) -> None:

@@ -15,7 +15,7 @@ from app.domain.quick import quick
 from app.domain.values import EvictionReason, Market, NodeStatus, Policy, Resources
 from app.engine.cloud.jobrecords import HostedRecord, JobRecord
 from app.engine.cloud.looks import Want
-from app.engine.cluster import GOES_FIRST_US, NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
+from app.engine.cluster import NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
 from app.engine.jobs.standings import PeerTally
 
 T = TypeVar("T")
@@ -102,11 +102,6 @@ class Running:
         if self.market is Market.ON_DEMAND or self.lifetime_us is None:
             return NEVER_US
         return self.started_us + self.lifetime_us
-
-    @property
-    def rank_us(self) -> int:
-        """The deadline in the compiled form, by which victims are chosen."""
-        return GOES_FIRST_US if self.goes_first else self.deadline_us
 
     @property
     def book_lifetime_us(self) -> int:

@@ -163,7 +163,7 @@ class LinkAnswer(Answer, kw_only=True):
 
 
 class LinkRateAnswer(Answer, kw_only=True):
-    """What a host knew of a link when it judged how long a job's inputs would take."""
+    """The knowledge of a link by which a host judged how long a job's inputs would take."""
 
     bytes_per_s: Annotated[int, Meta(description="The rate of one transfer alone.")]
     samples: Annotated[int, Meta(description="The transfers that this rests on; 0: an operator told it.")]
