@@ -6,121 +6,52 @@ what waits is seen. *Jobs*: jobs without data are submitted at the first, sixtee
 controller of the second reads its events ten times a second, and stops what they start. The time counts from the
 first submission until the last job has ended at its origin. Beside them stand the processor time that each message or
 job took all processes of a service, with their PostgreSQL, and the machine's load, because whatever else runs counts.
+*Native*: a hundred on-demand starts a second at the first, three times for some seconds alone and three times beside
+four jobs a second, each for a dead peer and then for a live one; 16 peers are the second service, 8 take no connection,
+8 never answer. *Open*: a worker begins on a log with very many attempts that are out at a peer that says of each that
+it runs. Its time is that from the start of the process to its first message, its memory the most in half a minute,
+beside that of a worker with a single attempt. Who misses a bar ends with exit code 1.
 
-    python -m benchmarks.peer_service [--rate 200] [--seconds 20] [--jobs 500]
+    python -m benchmarks.peer_service [--parts offers,jobs,native,open] [--rate 200] [--seconds 20] [--jobs 500]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
-import re
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Self
 
 import httpx2
 import psutil
 
-from benchmarks.alternating import wait_for
+from benchmarks.peer_native import tell_native
+from benchmarks.peer_open import tell_open
+from benchmarks.peer_parts import (
+    CREATED,
+    LOOK_S,
+    TOKEN,
+    Bars,
+    Caller,
+    enter,
+    events_after,
+    served,
+    share_of,
+    stop_what_runs,
+)
 
-TOKEN = "tnr_benchmark-of-peers"
-HEADERS = {"X-Auth-Token": TOKEN}
-_CORES = 10_000
 _AT_ONCE = 16
 _LONGEST_S = 300.0
-_LOOK_S = 0.1
-_CREATED = 201
-_KEPT_S = 3.0
-"""A service closes a connection five seconds after its last answer."""
+_MS = 1000
+_OFFER_MS, _JOBS_PER_S = 50, 50
+"""The bars of an offer's p99, and of jobs a second."""
+_PARTS = ("offers", "jobs", "native", "open")
 _SETTLE_S = 10.0
 """New services compile and load for some seconds; what they are asked meanwhile would wait for that."""
-
-
-@contextmanager
-def served(name: str, directory: Path, port: int) -> Iterator[httpx2.Client]:
-    """Run a service with a cloud, called like it, in a folder of its own, and yield a client of it."""
-    own = {
-        "TENURE_DATA_DIR": str(directory / name),
-        "TENURE_PORT": str(port),
-        "TENURE_ADMIN_TOKEN": TOKEN,
-        "TENURE_LOG_LEVEL": "warning",
-        "TENURE_PEER_ALLOW_PRIVATE": "true",
-        "TENURE_PEER_MESSAGES_PER_S": "1000000",
-        "TENURE_TOKEN_REQUESTS_PER_S": "1000000",
-    }
-    log = (directory / f"{name}.log").open("w")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "app.cli", "run"], env=os.environ | own, stdout=log, stderr=subprocess.STDOUT
-    )
-    try:
-        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers=HEADERS, timeout=60) as client:
-            wait_for(client)
-            post(client, "/v1/clouds", {"name": name, "policy": {"guarantee": "none"}})
-            post(client, f"/v1/clouds/{name}/nodes", {"name": "n", "cores": _CORES})
-            post(client, f"/v1/clouds/{name}/flavors", {"name": "c1", "cores": 1})
-            yield client
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(60)
-        log.close()
-
-
-def post(client: httpx2.Client, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 - an answer of any form
-    """Post, and return the answer."""
-    answer = client.post(path, json=body)
-    answer.raise_for_status()
-    return answer.json()
-
-
-def enter(origin: httpx2.Client, host: httpx2.Client, name: str, other: str) -> str:
-    """Enter the host as a peer of the origin, with a token that it gives; return the token."""
-    token = str(post(host, "/v1/tokens", {"name": name, "role": "peer"})["token"])
-    quota = {"offers": 1_000, "cores_share": 100}
-    peer = {"name": other, "url": str(host.base_url), "cloud": other, "token": token, "quota": quota}
-    post(origin, "/v1/peers", peer)
-    return token
-
-
-class Caller:
-    """A client that keeps its connections, and reads of an answer its status and its JSON."""
-
-    def __init__(self, port: int, token: str) -> None:
-        self._port, self._token = port, token
-        self._idle: list[tuple[float, asyncio.StreamReader, asyncio.StreamWriter]] = []
-
-    async def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
-        """Send a request over a connection that is free, or a new one; return the status and the JSON of the answer."""
-        content = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nHost: t\r\nX-Auth-Token: {self._token}\r\n"
-        head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
-        while self._idle and time.monotonic() - self._idle[-1][0] > _KEPT_S:
-            self._idle.pop()[2].close()
-        if not self._idle:
-            self._idle.append((0.0, *await asyncio.open_connection("127.0.0.1", self._port)))
-        _, reader, writer = self._idle.pop()
-        writer.write(head.encode() + content)
-        told = (await reader.readuntil(b"\r\n\r\n")).lower()
-        length = re.search(rb"content-length: (\d+)", told)
-        found = await reader.readexactly(int(length[1]) if length else 0)
-        self._idle.append((time.monotonic(), reader, writer))
-        return int(told[9:12]), json.loads(found or b"null")
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for wire in self._idle:
-            wire[2].close()
 
 
 def processor_s(folder: Path) -> Counter[str]:
@@ -162,70 +93,83 @@ async def offers(port: int, token: str, rate: int, seconds: float) -> tuple[list
 async def cycle(origin: int, host: int, count: int) -> tuple[float, Counter[str]]:
     """Have so many jobs run at the host; return the seconds that it took, and their ends."""
     async with Caller(origin, TOKEN) as user, Caller(host, TOKEN) as controller:
-        stopping = asyncio.create_task(_stop_what_runs(controller))
+        stopping = asyncio.create_task(stop_what_runs(controller))
         places, begun = asyncio.Semaphore(_AT_ONCE), time.monotonic()
 
         async def submit(number: int) -> None:
             async with places:
                 body = {"id": f"job-{number}", "flavor": "c1", "lifetime_s": 3600, "federate": "only"}
                 status, told = await user.ask("POST", "/v1/clouds/a/jobs", body)
-                assert status == _CREATED, told
+                assert status == CREATED, told
 
         await asyncio.gather(*map(submit, range(count)))
         ends, seq = Counter[str](), 0
         while ends.total() < count and time.monotonic() - begun < _LONGEST_S:
-            await asyncio.wait([stopping], timeout=_LOOK_S)
+            await asyncio.wait([stopping], timeout=LOOK_S)
             if stopping.done():
                 stopping.result()
-            events, seq = await _events(user, "a", seq)
+            events, seq = await events_after(user, "a", seq)
             ends.update(one["end"] for one in events if one["kind"] == "job_ended" and one["is_last"])
         stopping.cancel()
         return time.monotonic() - begun, ends
 
 
-async def _stop_what_runs(controller: Caller) -> None:
-    seq = 0
-    while True:
-        events, seq = await _events(controller, "b", seq)
-        runs = [one["id"] for one in events if one["kind"] == "foreign_job_admitted"]
-        await asyncio.gather(*(controller.ask("DELETE", f"/v1/clouds/b/instances/{name}") for name in runs))
-        await asyncio.sleep(_LOOK_S)
+def tell_offers(bars: Bars, folder: Path, port: int, token: str, rate: int, seconds: float) -> None:
+    """Measure offers, and print them."""
+    begun = processor_s(folder)
+    times, words = asyncio.run(offers(port, token, rate, seconds))
+    took = processor_words(begun, processor_s(folder), 2 * len(times))
+    times.sort()
+    print(f"offers at {rate}/s: p50 {share_of(times, 0.5) * _MS:.1f} ms, {dict(words)}")
+    print(f"an offer or its withdrawal took the host: {took}")
+    bars.tell("p99 of an offer", share_of(times, 0.99) * _MS, _OFFER_MS, "ms")
 
 
-async def _events(caller: Caller, cloud: str, seq: int) -> tuple[list[dict[str, Any]], int]:
-    """Return the events after seq, and the seq of the last."""
-    _, page = await caller.ask("GET", f"/v1/clouds/{cloud}/events?after_seq={seq}&limit=1000")
-    return page["events"], page["events"][-1]["seq"] if page["events"] else seq
+def tell_jobs(bars: Bars, directory: Path, port: int, count: int) -> None:
+    """Measure jobs from end to end, and print them."""
+    begun = [processor_s(directory / name) for name in "ab"]
+    took_s, ends = asyncio.run(cycle(port, port + 1, count))
+    print(f"jobs: {count} in {took_s:.1f} s, {dict(ends)}")
+    for name, start in zip("ab", begun, strict=True):
+        print(f"a job took {name}: {processor_words(start, processor_s(directory / name), count)}")
+    bars.tell("jobs a second", ends.total() / took_s, _JOBS_PER_S, "/s", is_least=True)
+
+
+def tell_services(bars: Bars, asked: argparse.Namespace) -> None:
+    """Measure what two services are for."""
+    with tempfile.TemporaryDirectory(prefix="tenure-peers-") as folder, ExitStack() as stack:
+        directory, ports = Path(folder), (asked.port, asked.port + 1)
+        first: httpx2.Client = stack.enter_context(served("a", directory, ports[0]))
+        second: httpx2.Client = stack.enter_context(served("b", directory, ports[1]))
+        token = enter(first, second, "a", "b")
+        enter(second, first, "b", "a")
+        time.sleep(_SETTLE_S)
+        if "offers" in asked.parts:
+            tell_offers(bars, directory / "b", ports[1], token, asked.rate, asked.seconds)
+        if "jobs" in asked.parts:
+            tell_jobs(bars, directory, asked.port, asked.jobs)
+        if "native" in asked.parts:
+            tell_native(bars, (first, second), token, ports, asked.seconds)
 
 
 def main() -> None:
     """Measure, and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", type=lambda text: text.split(","), default=_PARTS, help=f"of {', '.join(_PARTS)}")
     parser.add_argument("--rate", type=int, default=200, help="offers a second")
-    parser.add_argument("--seconds", type=float, default=20.0, help="how long offers are made")
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long offers and native starts are made")
     parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--open", type=int, default=100_000, help="attempts that are out")
     parser.add_argument("--port", type=int, default=18_190, help="of the first service; the second has the next one")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="tenure-peers-") as folder, ExitStack() as stack:
-        directory = Path(folder)
-        first = stack.enter_context(served("a", directory, asked.port))
-        second = stack.enter_context(served("b", directory, asked.port + 1))
-        token = enter(first, second, "a", "b")
-        enter(second, first, "b", "a")
-        time.sleep(_SETTLE_S)
-        begun = processor_s(directory / "b")
-        times, words = asyncio.run(offers(asked.port + 1, token, asked.rate, asked.seconds))
-        took = processor_words(begun, processor_s(directory / "b"), 2 * len(times))
-        times.sort()
-        p50, p99 = (times[min(int(len(times) * share), len(times) - 1)] * 1000 for share in (0.5, 0.99))
-        print(f"offers at {asked.rate}/s: p50 {p50:.1f} ms, p99 {p99:.1f} ms, {dict(words)}")
-        print(f"an offer or its withdrawal took the host: {took}")
-        starts = [processor_s(directory / name) for name in "ab"]
-        took_s, ends = asyncio.run(cycle(asked.port, asked.port + 1, asked.jobs))
-        print(f"jobs: {asked.jobs} in {took_s:.1f} s, {ends.total() / took_s:.1f}/s, {dict(ends)}")
-        for name, start in zip("ab", starts, strict=True):
-            print(f"a job took {name}: {processor_words(start, processor_s(directory / name), asked.jobs)}")
-        print(f"load of the machine: {os.getloadavg()[0]:.1f}")
+    asked, bars = parser.parse_args(), Bars()
+    if not {*asked.parts} <= {*_PARTS}:
+        parser.error(f"parts are {', '.join(_PARTS)}")
+    if {*asked.parts} - {"open"}:
+        tell_services(bars, asked)
+    if "open" in asked.parts:
+        tell_open(bars, asked.open)
+    print(f"load of the machine: {os.getloadavg()[0]:.1f}")
+    raise SystemExit(0 if bars.are_kept else 1)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,112 @@
+"""Native starts of a cloud beside jobs for 32 peers of which 16 are dead; see `benchmarks.peer_service`."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import httpx2
+
+from benchmarks.peer_parts import CREATED, TOKEN, Bars, Caller, events_after, post, share_of, stop_what_runs
+
+_HALF = 16
+"""Of the peers: so many answer, and so many are dead."""
+_ROUNDS = 3
+_MORE = 1.1
+"""Native starts may take so many times as long beside peers."""
+_MS = 1000
+_AFTER_S = 3.0
+
+
+@contextmanager
+def many_peers(origin: httpx2.Client, host: httpx2.Client, token: str) -> Iterator[list[tuple[str, str]]]:
+    """Enter peers at the origin that are all the same host, and as many dead ones; yield pairs of a dead and a live.
+
+    Half of the dead take no connection, the others take them and never answer.
+    """
+    with ExitStack() as stack:
+        for number in range(_HALF):
+            quiet = stack.enter_context(socket.socket())
+            quiet.bind(("127.0.0.1", 0))
+            if number % 2:
+                quiet.listen(1024)
+            nowhere = f"http://127.0.0.1:{quiet.getsockname()[1]}"
+            for name, url in ((f"dead-{number}", nowhere), (f"live-{number}", str(host.base_url))):
+                post(origin, "/v1/peers", {"name": name, "url": url, "cloud": "b", "token": token})
+        yield [(f"dead-{number}", f"live-{number}") for number in range(_HALF)]
+
+
+async def starts(port: int, prefix: str, rate: int, seconds: float) -> list[float]:
+    """Start so many on-demand instances a second, and stop each; return the times of the answers in seconds."""
+    times = list[float]()
+    async with Caller(port, TOKEN) as user:
+
+        async def one(number: int, due: float) -> None:
+            await asyncio.sleep(due - time.monotonic())
+            body = {"id": f"{prefix}-{number}", "market": "on_demand", "flavor": "c1"}
+            status, told = await user.ask("POST", "/v1/clouds/a/instances", body)
+            times.append(time.monotonic() - due)
+            assert status == CREATED, told
+            await user.ask("DELETE", f"/v1/clouds/a/instances/{prefix}-{number}")
+
+        begun = time.monotonic() + 0.5
+        await asyncio.gather(*(one(number, begun + number / rate) for number in range(int(rate * seconds))))
+    return times
+
+
+async def submit(port: int, prefix: str, pairs: list[tuple[str, str]], rate: float, seconds: float) -> None:
+    """Submit so many jobs a second, each for a dead peer and then for a live one."""
+    async with Caller(port, TOKEN) as user:
+        for number in range(int(rate * seconds)):
+            due = asyncio.create_task(asyncio.sleep(1 / rate))
+            asked = {"flavor": "c1", "lifetime_s": 3600, "federate": "only", "peers": pairs[number % len(pairs)]}
+            status, told = await user.ask("POST", "/v1/clouds/a/jobs", {"id": f"{prefix}-{number}", **asked})
+            assert status == CREATED, told
+            await due
+
+
+async def measure(
+    origin: int, host: int, pairs: list[tuple[str, str]], rate: int, seconds: float, jobs: float
+) -> tuple[list[float], list[float], Counter[str]]:
+    """Return the times of native starts without jobs and beside them, in turns, and how the jobs ended."""
+    quiet, beside, ends = list[float](), list[float](), Counter[str]()
+    async with Caller(origin, TOKEN) as user, Caller(host, TOKEN) as controller:
+        stopping = asyncio.create_task(stop_what_runs(controller))
+        await starts(origin, "warm", rate, 2)
+        for number in range(_ROUNDS):
+            quiet += await starts(origin, f"quiet-{number}", rate, seconds)
+            found, _ = await asyncio.gather(
+                starts(origin, f"beside-{number}", rate, seconds),
+                submit(origin, f"many-{number}", pairs, jobs, seconds),
+            )
+            beside += found
+            await asyncio.sleep(_AFTER_S)
+        seq, last = 0, -1
+        while seq != last:
+            last = seq
+            events, seq = await events_after(user, "a", seq)
+            of_these = [one for one in events if one["kind"] == "job_ended" and one["job"].startswith("many-")]
+            ends.update(one["end"] for one in of_these if one["is_last"])
+        stopping.cancel()
+    return quiet, beside, ends
+
+
+def tell_native(
+    bars: Bars, clients: tuple[httpx2.Client, httpx2.Client], token: str, ports: tuple[int, int], seconds: float
+) -> None:
+    """Measure native starts at a hundred a second, alone and beside four jobs a second, and print them."""
+    with many_peers(*clients, token) as pairs:
+        quiet, beside, ends = asyncio.run(measure(*ports, pairs, 100, seconds, 4))
+    quiet.sort()
+    beside.sort()
+    print(f"jobs for a dead peer and then a live one: {dict(ends)}")
+    for what, times in (("without jobs", quiet), ("beside them", beside)):
+        print(
+            f"native starts {what}: p50 {share_of(times, 0.5) * _MS:.1f} ms, p99 {share_of(times, 0.99) * _MS:.1f} ms"
+        )
+    bar = round(share_of(quiet, 0.99) * _MS * _MORE, 1)
+    bars.tell("p99 of native starts with 32 peers, 16 of them dead", share_of(beside, 0.99) * _MS, bar, "ms")
