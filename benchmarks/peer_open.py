@@ -43,9 +43,13 @@ _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length:
 
 
 class Watched(NamedTuple):
-    """A worker's beginning: the seconds until its peer heard of it, the messages a second from then on, its memory."""
+    """A worker's beginning: the seconds until its peer heard of it, with those of processor time, and its memory.
+
+    `rate`: the messages a second from then on, of so many `jobs`.
+    """
 
     heard_s: float
+    processor_s: float
     jobs: int
     rate: float
     most_bytes: int
@@ -61,7 +65,7 @@ class Peer:
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection."""
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
+        with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
@@ -124,14 +128,16 @@ async def watch(url: str, folder: Path, peer: Peer) -> Watched:
     """Return what a worker does from its start on."""
     began = time.monotonic()
     with worker(url, folder) as process:
-        most, until_s = 0, began + _LONGEST_S
+        most, took_s, until_s = 0, 0.0, began + _LONGEST_S
         while time.monotonic() < until_s:
             await asyncio.sleep(_LOOK_S)
             most = max(most, process.memory_info().rss)
-            if peer.first_s is not None:
+            if peer.first_s is None:
+                took_s = sum(process.cpu_times()[:2])
+            else:
                 until_s = min(until_s, peer.first_s + _WATCHED_S)
     first_s = began + _LONGEST_S if peer.first_s is None else peer.first_s
-    return Watched(first_s - began, len(peer.jobs), peer.heard / _WATCHED_S, most)
+    return Watched(first_s - began, took_s, len(peer.jobs), peer.heard / _WATCHED_S, most)
 
 
 async def begin_with(url: str, folder: Path, count: int) -> Watched:
@@ -155,8 +161,9 @@ def tell_open(bars: Bars, count: int) -> None:
                 upgrade(url)
                 found.append(asyncio.run(begin_with(url, Path(folder), many)))
     one, all_ = found
-    print(f"a worker with 1 attempt that is out: {one.heard_s:.1f} s, {one.most_bytes / _MEBIBYTE:.0f} MiB at most")
-    told = f"{all_.rate:.0f} messages a second, of {all_.jobs:,} jobs in {_WATCHED_S:.0f} s"
-    print(f"with {count:,}: {told}, {all_.most_bytes / _MEBIBYTE:.0f} MiB at most")
+    for many, what in ((1, one), (count, all_)):
+        told = f"speaks after {what.heard_s:.1f} s ({what.processor_s:.1f} s of processor time)"
+        told += f", sends {what.rate:.0f} messages a second, of {what.jobs:,} jobs in {_WATCHED_S:.0f} s"
+        print(f"a worker with {many:,} attempts that are out {told}, {what.most_bytes / _MEBIBYTE:.0f} MiB at most")
     bars.tell(f"a worker begins to speak with {count:,} attempts that are out, after", all_.heard_s, 5, "s")
     bars.tell("it takes more memory", (all_.most_bytes - one.most_bytes) / _MEBIBYTE, 200, "MiB")

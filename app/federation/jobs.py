@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass
+from heapq import nsmallest
 from time import monotonic
 from typing import Self
 
@@ -19,7 +20,7 @@ from app.domain.events import Event, Recorded
 from app.domain.jobs import Word
 from app.domain.times import seconds
 from app.domain.values import Clock
-from app.engine.cloud import Cloud
+from app.engine.cloud import Cloud, JobRecord
 from app.engine.jobs.attempts import Wish
 from app.federation.lending import Lender
 from app.federation.rules.awayside import DueMessage, Heard, decide_away, wishes
@@ -51,6 +52,8 @@ _OK = frozenset({200, 201})
 _TOO_MANY = 429
 _LONGEST_PAUSE_S = 30.0
 _BROKEN_AFTER = 5
+_MOST_TOLD = 1000
+"""The messages of one round to one peer about one cloud's jobs. Others follow; each is a task that takes memory."""
 _ROUNDS = 3
 """Messages about one attempt in one turn: its offer and its award follow each other at once."""
 _POLL_S = 2.0
@@ -148,8 +151,9 @@ class JobKeeper:
 
     def _begin(self, cloud_id: int, name: str, cloud: Cloud) -> None:
         """Begin to talk to each peer that something is due to, unless that is under way."""
-        for peer in {sent.peer: None for sent in wishes(cloud) if self._is_due(cloud_id, sent)}:
-            if (cloud_id, peer) not in self._talks:
+        for peer in [*cloud.jobs.out]:
+            is_due = any(self._is_due(cloud_id, sent) for sent in wishes(cloud, peer))
+            if is_due and (cloud_id, peer) not in self._talks:
                 self._talks[cloud_id, peer] = asyncio.create_task(self._talk(cloud_id, name, peer), context=Context())
 
     async def _talk(self, cloud_id: int, name: str, peer: str) -> int:
@@ -158,11 +162,7 @@ class JobKeeper:
         async with self._places, self._locks.held(peer_lock(cloud_id, peer)) as hold:
             for _ in range(0 if hold is None else _ROUNDS):
                 cloud = await self._states.current(cloud_id)
-                due = [
-                    sent
-                    for sent in wishes(cloud)
-                    if sent.peer == peer and self._is_due(cloud_id, sent) and _due_key(sent) not in told
-                ]
+                due = self._most_urgent(cloud_id, wishes(cloud, peer), told)
                 heard = await self._heard((cloud_id, name), cloud, due)
                 if not heard:
                     break
@@ -172,10 +172,24 @@ class JobKeeper:
             self._begin(cloud_id, name, await self._states.current(cloud_id))
         return written
 
+    def _most_urgent(self, cloud_id: int, sent: Iterable[DueMessage], told: Container[_DueKey]) -> list[DueMessage]:
+        """Return those that are due and not told yet, at most so many.
+
+        Offers come first, since their time is short, then what has waited for the longest.
+        """
+        due: list[tuple[bool, float, int, DueMessage]] = []
+        for number, one in enumerate(sent):
+            if self._is_due(cloud_id, one) and _due_key(one) not in told:
+                due.append((one.wish is not Wish.OFFER, self._due_s(cloud_id, one.record), number, one))
+        return [one for *_, one in nsmallest(_MOST_TOLD, due)]
+
     def _is_due(self, cloud_id: int, sent: DueMessage) -> bool:
         """Return False for an attempt that ran when it was last asked for, not long ago."""
-        key = cloud_id, sent.record.asked.job, sent.record.away.attempt
-        return sent.wish is not Wish.AWARD or monotonic() >= self._runs.get(key, 0.0)
+        return sent.wish is not Wish.AWARD or monotonic() >= self._due_s(cloud_id, sent.record)
+
+    def _due_s(self, cloud_id: int, record: JobRecord) -> float:
+        """Return from when on an attempt is asked for again; 0 if its host was not heard of yet."""
+        return self._runs.get((cloud_id, record.asked.job, record.away.attempt), 0.0)
 
     async def _append(self, where: tuple[int, str], heard: Sequence[Heard]) -> int:
         """Append what was heard and what the clock leads to; nothing is written if there is nothing."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from app.domain.events import JobRequested, RoomHeld
 from app.domain.jobs import AttemptKey, AwayEnd, Word
+from app.engine.jobs.attempts import LeaseTerms
 from app.engine.jobs.originside import JobAway
 
 
@@ -91,3 +93,16 @@ def run_name(key: AttemptKey) -> str:
 def held_name(key: AttemptKey) -> str:
     """Return the id of the instance that stands for the room held for an attempt."""
     return f"{run_name(key)}.held"
+
+
+def sharing(jobs: Iterable[JobRecord]) -> Iterator[JobRecord]:
+    """Yield jobs that were stored, with values that they share: of very many these take much memory.
+
+    What a job asked of whom is never changed, but copied for what comes after.
+    """
+    terms, asked = dict[LeaseTerms, LeaseTerms](), dict[Any, dict[int, str]]()
+    for job in jobs:
+        away = job.away
+        away.peers, away.terms = job.asked.peers, terms.setdefault(away.terms, away.terms)
+        away.asked = asked.setdefault(tuple(away.asked.items()), away.asked)
+        yield job

@@ -6,6 +6,7 @@ days later; the log keeps them.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -32,7 +33,7 @@ from app.domain.events import (
 )
 from app.domain.jobs import AttemptKey, DataFault, Word
 from app.domain.times import DAY_US
-from app.engine.cloud.jobrecords import Collection, HostedRecord, JobRecord, Try, held_name, run_name
+from app.engine.cloud.jobrecords import Collection, HostedRecord, JobRecord, Try, held_name, run_name, sharing
 from app.engine.cloud.records import Facts, Fold, Folded, Undo
 from app.engine.cloud.undoing import all_of, both, nothing
 from app.engine.jobs import hostside, originside
@@ -48,11 +49,15 @@ _FAULTS = frozenset(map(str, DataFault))
 
 
 class Jobs:
-    """The jobs by id, those that have not ended, those whose outputs are fetched, and the side of a host."""
+    """The jobs by id, those that have not ended, those whose outputs are fetched, and the side of a host.
+
+    `out`: by peer, the jobs of which an attempt is out there.
+    """
 
     def __init__(self) -> None:
         self.by_id: dict[str, JobRecord] = {}
         self.open: dict[str, None] = {}
+        self.out: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self.collecting: dict[str, None] = {}
         self.host = HostSide()
         self.held: dict[AttemptKey, RoomHeld] = {}
@@ -102,7 +107,7 @@ class Jobs:
 
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts."""
-        for job in sorted(facts.jobs, key=lambda job: (job.asked.at_us, job.asked.job)):
+        for job in sorted(sharing(facts.jobs), key=lambda job: (job.asked.at_us, job.asked.job)):
             self._put(job.asked.job, job)
         self._ended = dict(sorted(self._ended.items(), key=lambda item: item[1]))
         for one in sorted(facts.hosted, key=lambda one: one.ended_us or 0):
@@ -208,6 +213,8 @@ class Jobs:
         old = self.by_id.get(name)
         for one in () if old is None else old.instance_ids():
             self.members.pop(one, None)
+        if old is not None and (wish := old.away.wish()) is not None:
+            self.out[wish[0]].pop(name, None)
         self.open.pop(name, None)
         self.collecting.pop(name, None)
         self._ended.pop(name, None)
@@ -215,6 +222,8 @@ class Jobs:
             self.by_id.pop(name, None)
             return partial(self._put_back, name, old)
         self.by_id[name] = job
+        if (wish := job.away.wish()) is not None:
+            self.out[wish[0]][name] = None
         if job.ended_us is None:
             self.open[name] = None
             self.members.update(dict.fromkeys(job.instance_ids(), name))

@@ -246,8 +246,8 @@ class Quota(NamedTuple):
 class Facts(NamedTuple):
     """The whole state as values that can be compared, hashed and stored.
 
-    `nodes` stand in node order, with places counted without gaps, and `running` by age. It is not in memory as a whole
-    while it is loaded.
+    `nodes` stand in node order, with places counted without gaps, and `running` by age. Running instances and jobs are
+    not in memory as a whole while they are loaded.
     """
 
     seq: int
@@ -268,7 +268,7 @@ class Facts(NamedTuple):
     owners: list[tuple[str, OwnerAccount]]
     quotas: list[tuple[str, Quota]]
     owner_weeks: list[tuple[str, tuple[OwnerWeek, ...]]]
-    jobs: list[JobRecord]
+    jobs: Iterable[JobRecord]
     hosted: list[HostedRecord]
     foreign: list[tuple[str, str, str, int]]
     standings: list[PeerTally]

@@ -75,7 +75,7 @@ _ENDS = {
 _NEVER_BEGAN = frozenset({Word.REFUSED, Word.EXPIRED, Word.UNKNOWN})
 
 
-@dataclass
+@dataclass(slots=True)
 class JobAway:
     """A job that its origin could not start.
 

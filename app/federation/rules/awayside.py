@@ -41,15 +41,13 @@ class DueMessage(NamedTuple):
     record: JobRecord
 
 
-def wishes(cloud: Cloud) -> list[DueMessage]:
-    """Return what is to be told to peers now."""
-    found = []
-    for name in cloud.jobs.open:
+def wishes(cloud: Cloud, peer: str) -> Iterator[DueMessage]:
+    """Yield what is to be told to a peer now."""
+    for name in cloud.jobs.out.get(peer, ()):
         record = cloud.jobs.by_id[name]
         wish = record.away.wish()
         if wish is not None:
-            found.append(DueMessage(*wish, record))
-    return found
+            yield DueMessage(*wish, record)
 
 
 def decide_away(cloud: Cloud, heard: Sequence[Heard], at_us: int) -> Iterator[Event]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar, get_type_hints
 import msgspec
 
 from app.domain.events.formats import LOG_FORMAT
-from app.engine.cloud import Cloud, Facts, Running
+from app.engine.cloud import Cloud, Facts, JobRecord, Running
 from app.platform.database.database import Database
 from app.platform.turns import COLLECTOR
 
@@ -40,11 +40,10 @@ WHERE snapshot.seq <= EXCLUDED.seq
 _BESIDE = ThreadPoolExecutor(2, thread_name_prefix="snapshots")
 """Few threads: each takes turns with the event loop, and a large state keeps only one of them for seconds."""
 _ENCODER = msgspec.msgpack.Encoder()
-_RUNNING = msgspec.msgpack.Decoder(Running)
-_STORED = msgspec.msgpack.Decoder(
-    NamedTuple("_Stored", [*{**get_type_hints(Facts), "running": list[msgspec.Raw]}.items()])
-)
-"""Leaves the running instances undecoded. Hundreds of thousands in one call would keep the event loop from running."""
+_RUNNING, _JOB = msgspec.msgpack.Decoder(Running), msgspec.msgpack.Decoder(JobRecord)
+_RAW = {"running": list[msgspec.Raw], "jobs": list[msgspec.Raw]}
+_STORED = msgspec.msgpack.Decoder(NamedTuple("_Stored", [*{**get_type_hints(Facts), **_RAW}.items()]))
+"""Leaves running instances and jobs undecoded. Hundreds of thousands in one call would keep the event loop waiting."""
 
 
 class Snapshots:
@@ -124,6 +123,7 @@ def decode_cloud(data: bytes) -> Cloud | None:
     try:
         stored = _STORED.decode(zlib.decompress(data))
         # One after the other: all of them at once would be in memory twice.
-        return Cloud.of_facts(Facts(*stored)._replace(running=map(_RUNNING.decode, stored.running)))
+        running, jobs = map(_RUNNING.decode, stored.running), map(_JOB.decode, stored.jobs)
+        return Cloud.of_facts(Facts(*stored)._replace(running=running, jobs=jobs))
     except (zlib.error, msgspec.DecodeError):
         return None
