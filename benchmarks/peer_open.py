@@ -56,12 +56,11 @@ class Watched(NamedTuple):
 
 
 class Peer:
-    """A host that says of every attempt that it runs."""
+    """A host that says of every attempt that it runs. `jobs`: those that it was told of, in this order."""
 
     def __init__(self) -> None:
         self.first_s: float | None = None
-        self.heard = 0
-        self.jobs = set[bytes]()
+        self.jobs = list[str]()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection."""
@@ -71,8 +70,7 @@ class Peer:
                 length = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
                 await reader.readexactly(int(length[0].split(b":")[1]) if length else 0)
                 self.first_s = self.first_s or time.monotonic()
-                self.heard += 1
-                self.jobs.add(head.split(b" ")[1].split(b"/")[-3])
+                self.jobs.append(head.split(b"/offers/")[1].split(b"/")[0].decode())
                 writer.write(_ANSWER)
         writer.close()
 
@@ -137,7 +135,7 @@ async def watch(url: str, folder: Path, peer: Peer) -> Watched:
             else:
                 until_s = min(until_s, peer.first_s + _WATCHED_S)
     first_s = began + _LONGEST_S if peer.first_s is None else peer.first_s
-    return Watched(first_s - began, took_s, len(peer.jobs), peer.heard / _WATCHED_S, most)
+    return Watched(first_s - began, took_s, len({*peer.jobs}), len(peer.jobs) / _WATCHED_S, most)
 
 
 async def begin_with(url: str, folder: Path, count: int) -> Watched:
