@@ -96,14 +96,19 @@ async def measure(
 
 
 def tell_native(
-    bars: Bars, clients: tuple[httpx2.Client, httpx2.Client], token: str, ports: tuple[int, int], seconds: float
+    bars: Bars,
+    clients: tuple[httpx2.Client, httpx2.Client],
+    token: str,
+    ports: tuple[int, int],
+    seconds: float,
+    jobs: float,
 ) -> None:
-    """Measure native starts at a hundred a second, alone and beside four jobs a second, and print them."""
+    """Measure native starts at a hundred a second, alone and beside so many jobs a second, and print them."""
     with many_peers(*clients, token) as pairs:
-        quiet, beside, ends = asyncio.run(measure(*ports, pairs, 100, seconds, 4))
+        quiet, beside, ends = asyncio.run(measure(*ports, pairs, 100, seconds, jobs))
     quiet.sort()
     beside.sort()
-    print(f"jobs for a dead peer and then a live one: {dict(ends)}")
+    print(f"jobs for a dead peer and then a live one, {jobs:g} a second: {dict(ends)}")
     for what, times in (("without jobs", quiet), ("beside them", beside)):
         print(
             f"native starts {what}: p50 {share_of(times, 0.5) * _MS:.1f} ms, p99 {share_of(times, 0.99) * _MS:.1f} ms"

@@ -7,7 +7,7 @@ controller of the second reads its events ten times a second, and stops what the
 first submission until the last job has ended at its origin. Beside them stand the processor time that each message or
 job took all processes of a service, with their PostgreSQL, and the machine's load, because whatever else runs counts.
 *Native*: a hundred on-demand starts a second at the first, three times for some seconds alone and three times beside
-four jobs a second, each for a dead peer and then for a live one; 16 peers are the second service, 8 take no connection,
+a job a second, which is offered to a dead peer and then to a live one; 16 peers are the second service, 8 take no connection,
 8 never answer. *Open*: a worker begins on a log with very many attempts that are out at a peer that says of each that
 it runs. Its time is that from the start of the process to its first message, its memory the most in half a minute,
 beside that of a worker with a single attempt. Who misses a bar ends with exit code 1.
@@ -149,7 +149,7 @@ def tell_services(bars: Bars, asked: argparse.Namespace) -> None:
         if "jobs" in asked.parts:
             tell_jobs(bars, directory, asked.port, asked.jobs)
         if "native" in asked.parts:
-            tell_native(bars, (first, second), token, ports, asked.seconds)
+            tell_native(bars, (first, second), token, ports, asked.seconds, asked.native_jobs)
 
 
 def main() -> None:
@@ -159,6 +159,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=200, help="offers a second")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long offers and native starts are made")
     parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--native-jobs", type=float, default=1.0, help="jobs a second beside native starts")
     parser.add_argument("--open", type=int, default=100_000, help="attempts that are out")
     parser.add_argument("--port", type=int, default=18_190, help="of the first service; the second has the next one")
     asked, bars = parser.parse_args(), Bars()
