@@ -26,7 +26,7 @@ from app.federation.collecting import OutputCollector
 from app.federation.links import Links
 from app.federation.rules.data import Direction, Transfer, delivered_place, input_place, output_place, pause_s
 from app.federation.rules.foreignside import decide_staged, decide_unstaged
-from app.federation.rules.links import LEAST_SAMPLE_BYTES, LinkRate, LinkSample, takes_us
+from app.federation.rules.links import LEAST_SAMPLE_BYTES, LinkSample, takes_us
 from app.federation.store import PeerStore, Transfers
 from app.platform.database.lockids import data_lock
 from app.platform.database.locks import Locks
