@@ -218,6 +218,23 @@ def test_a_shelved_server_begins_another_life(lab: NovaLab, daemon: NovaDaemon) 
     assert {lab.tenure.instance(CLOUD, f"{server.id}.2").status for server in servers} == {"running"}
 
 
+def test_a_spot_server_unshelved_before_the_daemon_looked_begins_another_life(lab: NovaLab, daemon: NovaDaemon) -> None:
+    """Its old life still runs in Tenure when Nova's scheduler asks: it must not be taken for this one's promise."""
+    (server,) = spot(lab, 1)
+    daemon.agrees(SOON_S)
+    lives = 4
+    for _ in range(1, lives):
+        lab.cloud.compute.shelve_server(server)
+        lab.wait_for(server.id, "SHELVED_OFFLOADED")
+        lab.cloud.compute.unshelve_server(server)
+        lab.wait_for(server.id, "ACTIVE")
+    daemon.agrees(SOON_S)
+    told = [
+        lab.tenure.instance(CLOUD, server.id if life == 1 else f"{server.id}.{life}") for life in range(1, lives + 1)
+    ]
+    assert [one.status for one in told] == ["stopped"] * (lives - 1) + ["running"]
+
+
 def test_a_node_is_drained_with_its_service_and_opened_again(lab: NovaLab, daemon: NovaDaemon) -> None:
     (service,) = [one for one in lab.cloud.compute.services() if one.host == "compute-3"]
     for change, status in ((lab.cloud.compute.disable_service, "drained"), (lab.cloud.compute.enable_service, "open")):
@@ -329,6 +346,11 @@ def test_two_daemons_do_no_harm(lab: NovaLab, daemon: NovaDaemon) -> None:
         lab.cloud.compute.delete_server(burst[0].id)
         gone_s(lab, [burst[0].id], SOON_S)
         daemon.agrees(SOON_S)
+        clear(lab)
+        daemon.agrees(SOON_S)
+        time.sleep(2 * SOON_S)  # each of them compares everything, once more
     finally:
         other.kill()
     assert differences(lab) == []
+    ghosts = [one.id for server in burst for one in lab.tenure.instances(CLOUD) if one.id.startswith(f"{server.id}.")]
+    assert ghosts == []
