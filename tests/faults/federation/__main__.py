@@ -8,6 +8,7 @@ import signal
 import sys
 
 from faults.federation.run import hold_trial
+from faults.run import say
 
 
 def main() -> int:
@@ -15,16 +16,23 @@ def main() -> int:
     options = _options()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing that was started stays
     try:
-        found = hold_trial(options.kills, options.seed, options.defect)
+        seeds = range(options.seed, options.seed + options.seeds)
+        found = [hold_trial(options.kills, seed, options.defect) for seed in seeds]
     except KeyboardInterrupt:
         return 130
-    return 1 if found.broken else 0
+    if len(found) > 1:
+        say(f"{len(found)} runs: {sum(one.jobs for one in found)} jobs, {sum(one.attempts for one in found)} attempts")
+        say(f"violations: {sum(len(one.broken) for one in found)}")
+    return 1 if any(one.broken for one in found) else 0
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m faults.federation", description=__doc__)
     parser.add_argument("--kills", type=int, default=60, help="how many processes are killed (default: 60)")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="of the plan (default: any)")
+    parser.add_argument(
+        "--seeds", type=int, default=1, help="so many runs, of this seed and those after it (default: 1)"
+    )
     parser.add_argument("--defect", help="bring a defect back into all processes: a name in faults/defects.py")
     return parser.parse_args()
 
