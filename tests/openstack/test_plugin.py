@@ -236,21 +236,23 @@ class Nova(BaseHTTPRequestHandler):
         }
         if path in one:
             return one[path]
+        if path == "/v2.1/servers":
+            return self._listed(asked)
+        version = {"id": "v2.1", "status": "CURRENT", "version": "2.96", "min_version": "2.1"}
+        return {"versions": [version | {"links": [{"rel": "self", "href": f"http://{self.headers['Host']}/v2.1/"}]}]}
+
+    @staticmethod
+    def _listed(asked: dict[str, list[str]]) -> dict[str, Any]:
         named = asked.get("name", [""])[0]
-        if path == "/v2.1/servers" and named in ("bad", "theirs", "twice"):
+        if named in ("bad", "theirs", "twice"):
             is_everybody = "all_tenants" in asked or "all_projects" in asked
             ids = {"bad": [FAULTY], "theirs": [OTHER] if is_everybody else [], "twice": [OTHER, THEIRS]}[named]
             return {"servers": [{"id": one, "name": named} for one in ids]}
-        if path == "/v2.1/servers" and named in GONE:
+        if named in GONE:
             is_deleted = "changes-since" in asked
             return {"servers": [{"id": one, "name": named} for one in (GONE[named] if is_deleted else ())]}
-        if path == "/v2.1/servers" and named:
+        if named:
             return {"servers": []}
-        if path != "/v2.1/servers":
-            version = {"id": "v2.1", "status": "CURRENT", "version": "2.96", "min_version": "2.1"}
-            return {
-                "versions": [version | {"links": [{"rel": "self", "href": f"http://{self.headers['Host']}/v2.1/"}]}]
-            }
         deleted = [{"id": SERVER, "name": "deleted-lately"}] if "changes-since" in asked else []
         return {"servers": [{"id": OTHER, "name": "web"}, *deleted]}
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from app.domain.events import InstanceRejected, StartDecision
-from app.domain.values import Basis, Market
+from app.domain.values import Basis, Market, Resources
 
 _NAMED = 5
 """Nodes named in a sentence; the fields hold all."""
@@ -51,3 +51,20 @@ def slots_text(basis: Basis, count: int) -> str:
     """Say how many slots a start was quoted at."""
     slots = f"{basis.slots} slot{'' if basis.slots == 1 else 's'}"
     return f"{slots} of the flavor available" + ("" if count == 1 else f" for the last of its {count} members")
+
+
+def resources_text(resources: Resources) -> str:
+    """Put a resource vector into words; resources that are 0 are left out."""
+    found = [_counted(resources.cores, "core")]
+    found += [f"{resources.memory_mib} MiB of memory"] if resources.memory_mib else []
+    found += [f"{resources.disk_gib} GiB of disk"] if resources.disk_gib else []
+    return ", ".join(found)
+
+
+def spot_instances_text(count: int) -> str:
+    """Tell how many spot instances."""
+    return _counted(count, "spot instance")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

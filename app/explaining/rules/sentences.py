@@ -18,25 +18,28 @@ from app.domain.values import (
     Acceptable,
     Basis,
     DecisionOutcome,
-    EvictionPolicy,
     EvictionReason,
     Forecast,
     Guarantee,
     Market,
     Rejection,
-    Resources,
 )
 from app.explaining.rules.bookwords import admitted_in_words, refused_in_words
+from app.explaining.rules.evictionwords import eviction_in_words
 from app.explaining.rules.explanations import (
     Decided,
-    EvictionExplained,
     Explanation,
     PromiseStatus,
-    Victim,
 )
-from app.explaining.rules.groupwords import asked_text, no_capacity_text, places_text, slots_text
+from app.explaining.rules.groupwords import (
+    asked_text,
+    no_capacity_text,
+    places_text,
+    resources_text,
+    slots_text,
+    spot_instances_text,
+)
 from app.explaining.rules.noticewords import (
-    because_of_node,
     extensions_in_words,
     grace_in_words,
     moves_in_words,
@@ -45,7 +48,7 @@ from app.explaining.rules.noticewords import (
     room_in_words,
 )
 from app.explaining.rules.promisewords import promise_in_words
-from app.explaining.rules.quotawords import made_room_for, refused_by_quota
+from app.explaining.rules.quotawords import refused_by_quota
 from app.explaining.rules.riskwords import estimate_in_words
 from app.explaining.rules.roomwords import held_in_words
 from app.explaining.rules.wantwords import endings_in_words, given_in_words, lifetime_in_words
@@ -77,7 +80,7 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
     elif isinstance(end, InstanceStopped):
         yield f"Stopped at {time_text(end.at_us)} by its owner, after {length_text(end.at_us - decision.at_us)}."
     elif isinstance(end, InstanceEvicted) and explanation.eviction is not None:
-        yield from _eviction(explanation.eviction, moved(decision, explanation.instance.move))
+        yield from eviction_in_words(explanation.eviction, moved(decision, explanation.instance.move))
         if explanation.grace is not None:
             yield grace_in_words(explanation.grace, explanation.as_of_us)
     else:
@@ -98,7 +101,7 @@ def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator
     if decision.observed:
         yield f"Its controller saw it run on {where}, so nothing was decided; on-demand instances are never evicted."
         if decision.victims:
-            yield f"{_number(len(decision.victims))} had to go there: {_names(decision.victims)}."
+            yield f"{spot_instances_text(len(decision.victims))} had to go there: {_names(decision.victims)}."
         return
     if decision.market is Market.ON_DEMAND:
         yield f"Accepted on {where}; on-demand instances are never evicted."
@@ -125,7 +128,7 @@ def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator
 
 def _cost(decision: InstanceStarted) -> Iterator[str]:
     if decision.victims:
-        who = _number(len(decision.victims))
+        who = spot_instances_text(len(decision.victims))
         node = "No open node that its controller allowed" if decision.allowed else "No open node"
         yield f"{node} had room for it, so {who} had to go: {_names(decision.victims)}."
 
@@ -226,58 +229,6 @@ def _of_epoch(explanation: Explanation, basis: Basis | None) -> str:
     return f" of epoch {basis.epoch}{until}"
 
 
-# --- how it ended ----------------------------------------------------------------------------------------------------
-
-
-def _eviction(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[str]:
-    at = time_text(eviction.at_us)
-    if eviction.reason is EvictionReason.DRILL:
-        yield f"Evicted at {at} in a drill: on purpose, to try out what an eviction does (event {eviction.cause_seq})."
-        return
-    if eviction.start is None:
-        yield f"Evicted at {at}, because {because_of_node(eviction, decision)} (event {eviction.cause_seq})."
-        return
-    needed = "room" if eviction.required is None else resources_text(eviction.required)
-    if eviction.start.observed:
-        who = f"the on-demand instance {eviction.start.instance_id} was observed on {eviction.start.node}"
-        yield f"Evicted at {at}, because {who}, and the youngest go first (event {eviction.cause_seq})."
-        return
-    yield (
-        f"Evicted at {at} to make room on {eviction.start.node} for {made_room_for(eviction.start, eviction.reason)} "
-        f"which needed {needed} on one node (flavor {eviction.start.flavor}); no open node had that free."
-    )
-    yield from _choice(eviction, decision)
-
-
-def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[str]:
-    """Say why this instance was evicted and not another one."""
-    assert eviction.start is not None
-    others = "" if eviction.victim_count == 1 else f" The victims, youngest first: {_victims(eviction)}."
-    if eviction.policy is EvictionPolicy.YJF_GLOBAL and eviction.reason is not EvictionReason.SPOT_START:
-        yield (
-            "The rule in force evicts the youngest spot instances of the whole cloud until a node has room; "
-            f"this was number {eviction.rank} of {eviction.victim_count}.{others}"
-        )
-        if eviction.start.node not in decision.places:
-            yield f"It ran on {places_text(decision.places)}, so its going did not help {eviction.start.node}."
-    elif eviction.victim_count == 1 and decision.goes_first:
-        yield "It alone had to go."
-    elif eviction.victim_count == 1:
-        yield "It alone had to go: of all that would have made room, it was the one started last."
-    else:
-        yield (
-            f"{_number(eviction.victim_count)} had to go, taken youngest first: had any of them been spared, "
-            f"the start would not have fitted.{others}"
-        )
-    if decision.count > 1:
-        yield "It is a group, which is evicted as a whole."
-    victim = next(victim for victim in eviction.victims if victim.instance_id == decision.instance_id)
-    if victim.goes_first:
-        yield "It was held room, to which nothing was promised, and such room goes before all others."
-    if victim.is_overrunning:
-        yield "It had overrun its declared lifetime, and such instances go before all others."
-
-
 # --- many decisions --------------------------------------------------------------------------------------------------
 
 
@@ -320,7 +271,7 @@ def _refusal(decided: Decided) -> str:
 
 def _accepted(decided: Decided) -> str:
     if decided.market is Market.ON_DEMAND:
-        cost = f", at the cost of {_number(len(decided.victims))}" if decided.victims else ""
+        cost = f", at the cost of {spot_instances_text(len(decided.victims))}" if decided.victims else ""
         return f"Accepted on {places_text(decided.places)}{cost}{room_in_brief(decided)}."
     return f"Accepted on {places_text(decided.places)}{_wanted(decided)}{room_in_brief(decided)}."
 
@@ -366,36 +317,9 @@ def _for_whom(decided: Decided) -> str:
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def resources_text(resources: Resources) -> str:
-    """Put a resource vector into words; resources that are 0 are left out."""
-    found = [_count(resources.cores, "core")]
-    found += [f"{resources.memory_mib} MiB of memory"] if resources.memory_mib else []
-    found += [f"{resources.disk_gib} GiB of disk"] if resources.disk_gib else []
-    return ", ".join(found)
-
-
-def _victims(eviction: EvictionExplained) -> str:
-    told = [f"{v.instance_id} ({resources_text(v.resources)}, {_age(v)})" for v in eviction.victims[:_NAMED]]
-    more = eviction.victim_count - len(told)
-    return ", ".join(told) + (f" and {more} more" if more else "")
-
-
-def _age(victim: Victim) -> str:
-    of = "" if victim.lifetime_us is None else f" of {length_text(victim.lifetime_us)}"
-    return f"{length_text(victim.age_us)}{of}"
-
-
 def _names(ids: Sequence[str]) -> str:
     more = len(ids) - _NAMED
     return ", ".join(ids[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _number(count: int) -> str:
-    return _count(count, "spot instance")
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _percent(probability: float | None) -> str:
