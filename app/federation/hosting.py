@@ -70,7 +70,7 @@ class Hosting:
         """Hold room for an attempt, or refuse it. The same offer again has the same answer."""
         peer, quotes = await self._peer(key.origin), await self._scheduler.quotes(cloud_name)
         quota, has_store = quota_of(peer), self._lodging.takes_from(peer)
-        link = await self._links.of(peer.name, Direction.IN, peer.link_mbit_s) if job.stage_us else None
+        link = (await self._links.of(peer.name, Direction.IN, peer.link_mbit_s)).rate if job.stage_us else None
         granted_us = stage_granted_us(job.stage_us, link, job.input_bytes)
         stage_us = job.stage_us if granted_us is None else granted_us
         data = stage_us, job.data_bytes, has_store, granted_us is None, link

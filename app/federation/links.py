@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple
 
 from app.domain.jobs import LinkRate
@@ -15,10 +14,11 @@ WAYS = (Direction.IN, Direction.OUT)
 
 
 class PeerLink(NamedTuple):
-    """A link to a peer; `rate` None: too little came over it to tell."""
+    """A link to a peer. `rate` None: too little came over it to tell; `active`: what waits or is under way."""
 
     direction: Direction
     rate: LinkRate | None
+    active: int
 
 
 class Links:
@@ -26,25 +26,17 @@ class Links:
 
     def __init__(self, samples: LinkSamples) -> None:
         self._samples = samples
-        self._passed = Counter[tuple[str, str]]()
 
-    def passed(self, peer: str, direction: str, count: int = 0) -> int:
-        """Count bytes that this process has just read from a link; return all that it has read so far."""
-        self._passed[peer, direction] += count
-        return self._passed[peer, direction]
-
-    async def of(self, peer: str, direction: Direction, told_mbit_s: float | None = None) -> LinkRate | None:
-        """Return what is known of one link, by an operator's word if it has not been learned; None: too little."""
+    async def of(self, peer: str, direction: Direction, told_mbit_s: float | None = None) -> PeerLink:
+        """Return what is known of one link, by an operator's word if it has not been learned."""
         samples, active = await self._samples.read(peer)
         waiting = active.get((peer, direction), 0)
         found = learned(samples.get((peer, direction), []), waiting)
-        return told(told_mbit_s, waiting) if found is None and told_mbit_s is not None else found
+        rate = told(told_mbit_s, waiting) if found is None and told_mbit_s is not None else found
+        return PeerLink(direction, rate, waiting)
 
     async def came(self, peer: str, direction: Direction, size: int, took_us: int) -> None:
-        """Enter how much came over a link, and how long it took.
-
-        The link carries that much, so what came beside an object in its time counts.
-        """
+        """Enter an object that came: its bytes times the number that shared the link when it began."""
         await self._samples.add(peer, direction, size, took_us)
 
     async def all(self, peer: str | None = None) -> dict[str, list[PeerLink]]:
@@ -52,6 +44,8 @@ class Links:
         samples, active = await self._samples.read(peer)
         found: dict[str, list[PeerLink]] = {}
         for name in sorted({one for one, _ in (*samples, *active)}):
-            rates = [learned(samples.get((name, way), []), active.get((name, way), 0)) for way in WAYS]
-            found[name] = [PeerLink(way, rate) for way, rate in zip(WAYS, rates, strict=True)]
+            waiting = {way: active.get((name, way), 0) for way in WAYS}
+            found[name] = [
+                PeerLink(way, learned(samples.get((name, way), []), count), count) for way, count in waiting.items()
+            ]
         return found

@@ -19,14 +19,14 @@ from typing import Any, Self
 
 from app.admission.quote import Quotes, quotes_in_force
 from app.domain.events import Event, Recorded
-from app.domain.jobs import AttemptKey, DataFault, LinkRate, Word
+from app.domain.jobs import AttemptKey, DataFault, Word
 from app.domain.times import SECOND_US
 from app.engine.cloud import Cloud
 from app.federation.collecting import OutputCollector
-from app.federation.links import Links
+from app.federation.links import Links, PeerLink
 from app.federation.rules.data import Direction, Transfer, delivered_place, input_place, output_place, pause_s
 from app.federation.rules.foreignside import decide_staged, decide_unstaged
-from app.federation.rules.links import LEAST_SAMPLE_BYTES, LinkSample, takes_us
+from app.federation.rules.links import LEAST_SAMPLE_BYTES, takes_us
 from app.federation.store import PeerStore, Transfers
 from app.platform.database.lockids import data_lock
 from app.platform.database.locks import Locks
@@ -204,7 +204,7 @@ class Tender:
         """Move an object, and enter what became of it."""
         async with self._places:
             link = await self._parts.links.of(one.peer, Direction(one.direction))
-            before, began_s = self._parts.links.passed(one.peer, one.direction), monotonic()
+            began_s = monotonic()
             try:
                 came = await move(one)
             except PullFault as error:
@@ -216,23 +216,23 @@ class Tender:
             except OSError:
                 fault = DataFault.SPOOL
             else:
-                beside = self._parts.links.passed(one.peer, one.direction) - before
-                await self._measured(one, came, LinkSample(max(came, beside), _since_us(began_s), 0), link)
+                await self._measured(one, came, round((monotonic() - began_s) * SECOND_US), link)
                 return
         TRANSFER_FAULTS.labels(one.peer, one.direction, fault.value).inc()
         if fault.is_final:
             self._part(one).unlink(missing_ok=True)
         await self._parts.transfers.faulted(one.id, fault, pause_s(one.faults))
 
-    async def _measured(self, one: Transfer, came: int, sample: LinkSample, link: LinkRate | None) -> None:
+    async def _measured(self, one: Transfer, came: int, took_us: int, link: PeerLink) -> None:
         """Enter how long an object took, what that tells of its link, and of what was known of that when it began."""
-        TRANSFER_S.labels(one.direction).observe(sample.took_us / SECOND_US)
+        TRANSFER_S.labels(one.direction).observe(took_us / SECOND_US)
         if came < LEAST_SAMPLE_BYTES:
             return
-        await self._parts.links.came(one.peer, Direction(one.direction), sample.bytes, sample.took_us)
-        if link is not None:
-            others = replace(link, active=max(link.active - 1, 0))  # it was under way itself
-            TRANSFER_RATIO.labels(one.peer, one.direction).observe(sample.took_us / takes_us(others, came))
+        share = min(max(link.active, 1), self._parts.at_once)  # it was under way itself
+        await self._parts.links.came(one.peer, Direction(one.direction), came * share, took_us)
+        if link.rate is not None:
+            expected_us = takes_us(replace(link.rate, active=share - 1), came)
+            TRANSFER_RATIO.labels(one.peer, one.direction).observe(took_us / expected_us)
 
     async def _pull(self, one: Transfer) -> int:
         """Bring an object into a file, compare its digest, and put it into the store."""
@@ -243,7 +243,6 @@ class Tender:
 
         def came(count: int) -> None:
             self._came[one.id] += count
-            self._parts.links.passed(one.peer, one.direction, count)
             TRANSFER_BYTES.labels(one.peer, one.direction).inc(count)
 
         await self._puller.pull(Pull(one.url or "", part, one.bytes), came)
@@ -297,10 +296,6 @@ class Tender:
         if one.direction == Direction.IN:
             return input_place(self._name, one.of, one.key)
         return delivered_place(self._name, one.job, one.key)
-
-
-def _since_us(began_s: float) -> int:
-    return round((monotonic() - began_s) * SECOND_US)
 
 
 def _group(one: Transfer) -> tuple[str, AttemptKey]:

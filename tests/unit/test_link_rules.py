@@ -98,21 +98,21 @@ def test_after_the_rate_has_halved_twenty_transfers_are_enough() -> None:
 
 def test_what_is_under_way_takes_its_share() -> None:
     alone, third = LinkRate(10**6, 9, 0, 0), LinkRate(10**6, 9, 0, 2)
-    assert takes_us(alone, 10**7) == 11 * SECOND_US
-    assert takes_us(third, 10**7) == 31 * SECOND_US
-    assert takes_us(alone, 0) == SECOND_US
+    assert takes_us(alone, 10**7) == 10 * SECOND_US
+    assert takes_us(third, 10**7) == 30 * SECOND_US
+    assert takes_us(alone, 0) == 0
 
 
 @pytest.mark.parametrize(
     ("link", "size", "granted_s"),
     [
         (None, 10**12, 600),
-        (LinkRate(10**6, 9, 0, 0), 99 * 10**6, 300),
+        (LinkRate(10**6, 9, 0, 0), 100 * 10**6, 300),
         (LinkRate(10**6, 9, 0, 0), 10**6, 60),
         (LinkRate(10**6, 9, 0, 0), 300 * 10**6, 600),
-        (LinkRate(10**6, 9, 0, 0), 599 * 10**6, 600),
-        (LinkRate(10**6, 9, 0, 0), 599 * 10**6 + 1, None),
-        (LinkRate(10**6, 9, 0, 9), 60 * 10**6, None),
+        (LinkRate(10**6, 9, 0, 0), 600 * 10**6, 600),
+        (LinkRate(10**6, 9, 0, 0), 600 * 10**6 + 1, None),
+        (LinkRate(10**6, 9, 0, 9), 60 * 10**6 + 1, None),
         (LinkRate(10**6, 9, HOUR_US + 1, 9), 60 * 10**6, 600),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_host_never_gives_more_than_is_asked() -> None:
 def test_an_operators_rate_judges_as_a_learned_one_does() -> None:
     link = told(80, 1)
     assert link == LinkRate(10 * 10**6, 0, 0, 1)
-    assert takes_us(link, 10**9) == 201 * SECOND_US
-    assert stage_granted_us(200 * SECOND_US, link, 10**9) is None
-    assert stage_granted_us(1000 * SECOND_US, link, 10**9) == 603 * SECOND_US
+    assert takes_us(link, 10**9) == 200 * SECOND_US
+    assert stage_granted_us(199 * SECOND_US, link, 10**9) is None
+    assert stage_granted_us(1000 * SECOND_US, link, 10**9) == 600 * SECOND_US
     assert told(0.001, 0).bytes_per_s == 125

@@ -24,14 +24,14 @@ LINK_SLOW = "link_slow"
 """The reason of a host that the inputs would not come in the time that the origin gives them."""
 _TENTH = 10
 _BYTES_OF_MBIT = 125_000
-_SETUP_US = SECOND_US
 _SPARE = 3
 
 
 class LinkSample(NamedTuple):
     """A transfer: the microseconds that it took, and those since it ended.
 
-    `bytes`: all that came over the link in this time, so its own and those of others beside it.
+    `bytes`: its own times the number that shared the link when it began. So its rate is the one that an estimate then
+    should have gone by, whatever came or ended beside it later.
     """
 
     bytes: int
@@ -59,7 +59,7 @@ def told(mbit_s: float, active: int) -> LinkRate:
 
 def takes_us(link: LinkRate, size: int) -> int:
     """Return the time that so many bytes take, if the link is shared evenly with what is under way."""
-    return _SETUP_US + -(-size * (link.active + 1) * SECOND_US // link.bytes_per_s)
+    return -(-size * (link.active + 1) * SECOND_US // link.bytes_per_s)
 
 
 def stage_granted_us(asked_us: int, link: LinkRate | None, size: int) -> int | None:
