@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from threading import Lock
+from typing import NamedTuple
 
 from app.domain.values import Resources
 from app.nova.rules.lives import Life, life_of
@@ -21,6 +22,13 @@ _REMEMBERED_LIVES = 100_000
 _NO_ROOM, _DRAINED = "preemptible.move.no_room", "preemptible.move.drained"
 
 
+class _Seen(NamedTuple):
+    """The numbers of the life that counted, which has ended, and of the last one, when a server was looked at."""
+
+    counts: int
+    last: int
+
+
 class TenureSide:
     """A cloud of Tenure, by its HTTP interface. Threads may share it. `client` must give up at once."""
 
@@ -28,7 +36,7 @@ class TenureSide:
         self._client, self._follower, self._cloud = client, follower, cloud
         self._sizes: dict[str, Resources] = {}
         self._sizing = Lock()
-        self._ended: dict[str, int] = {}
+        self._seen: dict[str, _Seen] = {}
         self.nodes: frozenset[str] = frozenset()
 
     def seq(self) -> int:
@@ -59,26 +67,51 @@ class TenureSide:
 
         A refusal to let a spot server that was evicted begin anew is none: it has to go, as before.
         """
-        ended = self._ended.get(server, 1)
-        found = self._newest_from(Life(server, ended))
-        if found is None and ended > 1:  # Tenure's log was put back to an earlier state
-            found = self._newest_from(Life(server, 1))
-        return found
-
-    def _newest_from(self, life: Life) -> KnownLife | None:
-        found = None
-        while (answer := self._instance(life)) is not None:
-            if answer.status != "rejected" or found is None or (found[0].status, answer.market) != ("evicted", "spot"):
-                found = (answer, life)
-            if answer.status == "running":
-                break
-            life = life.next
-        if found is None:
+        seen = self._seen.get(server)
+        last = self._last(Life(server, 1 if seen is None else seen.last))
+        if last is None and seen is not None:  # Tenure's log was put back to an earlier state
+            seen, last = None, self._last(Life(server, 1))
+        if last is None:
             return None
-        answer, life = found
+        (answer, life), (_, newest) = self._that_counts(*last, seen), last
         if answer.status != "running":
-            self._remember(life)
+            self._remember(server, _Seen(life.number, newest.number))
         return self._known(answer, life, self.leaving() if answer.status == "evicted" else {})
+
+    def _last(self, first: Life) -> tuple[InstanceAnswer, Life] | None:
+        """Return the last life of a server from this one on, with few questions: lives have no gaps."""
+        answer = self._instance(first)
+        if answer is None:
+            return None
+        known, step = first, 1
+        while answer.status != "running" and (further := self._instance(known.after(step))) is not None:
+            answer, known, step = further, known.after(step), 2 * step
+        missing = known.number + (1 if answer.status == "running" else step)
+        while missing - known.number > 1:
+            middle = known.after((missing - known.number) // 2)
+            if (further := self._instance(middle)) is None:
+                missing = middle.number
+            else:
+                answer, known = further, middle
+        return answer, known
+
+    def _that_counts(self, answer: InstanceAnswer, life: Life, seen: _Seen | None) -> tuple[InstanceAnswer, Life]:
+        """Return the evicted spot life before refusals to begin anew, or else the last life itself."""
+        if answer.status == "rejected" and answer.market == "spot":
+            former = self._former(life, seen)
+            if former is not None and former[0].status == "evicted":
+                return former
+        return answer, life
+
+    def _former(self, life: Life, seen: _Seen | None) -> tuple[InstanceAnswer, Life] | None:
+        """Return the newest life before this one that was not refused; what was seen before is not asked for again."""
+        for number in range(life.number - 1, 0 if seen is None else seen.last, -1):
+            found = self._instance(Life(life.server, number))
+            if found is not None and found.status != "rejected":
+                return found, Life(life.server, number)
+        former = None if seen is None else Life(life.server, seen.counts)
+        found = None if former is None else self._instance(former)
+        return None if found is None or former is None else (found, former)
 
     def _instance(self, life: Life) -> InstanceAnswer | None:
         try:
@@ -88,11 +121,11 @@ class TenureSide:
                 return None
             raise
 
-    def _remember(self, life: Life) -> None:
-        """Begin the next search at a life that has ended for good."""
-        if len(self._ended) >= _REMEMBERED_LIVES:
-            self._ended.clear()
-        self._ended[life.server] = life.number
+    def _remember(self, server: str, seen: _Seen) -> None:
+        """Begin the next search where this one ended."""
+        if len(self._seen) >= _REMEMBERED_LIVES:
+            self._seen.clear()
+        self._seen[server] = seen
 
     def _known(self, one: InstanceAnswer, life: Life, leaving: Mapping[str, datetime]) -> KnownLife:
         return KnownLife(

@@ -25,7 +25,15 @@ from app.nova.deeds import TELLING, Deeds
 from app.nova.figures import NovaFigures
 from app.nova.mirror import Mirror
 from app.nova.rules.lives import life_of
-from app.nova.rules.reconciling import NovaChoices, ViewTimes, building_s, decide, is_ending, presence_of
+from app.nova.rules.reconciling import (
+    SURELY_AFTER_S,
+    NovaChoices,
+    ViewTimes,
+    building_s,
+    decide,
+    is_ending,
+    presence_of,
+)
 from app.nova.rules.seen import KnownLife, Presence, Server, ServerStep, ServerVerdict, StepKind
 from app.nova.session import OpenStackFailed, OpenStackRefused
 from app.nova.syncing import Syncing
@@ -51,6 +59,7 @@ _FOLLOW_AGAIN_S = 1.0
 _STOP_S = 10.0
 _ASKED_BEFORE = frozenset({StepKind.CLEAR, StepKind.OBSERVE, StepKind.MOVE})
 """Steps that harm others if what was seen is not so any more: its user, or another daemon, may have been quicker."""
+_ENDS = frozenset({StepKind.DELETE, StepKind.FORCE})
 _FOLLOWED = frozenset({"instance_evicted", "eviction_scheduled", "instance_extended", "instance_stopped"})
 _TROUBLES = (OpenStackFailed, ClientError)
 
@@ -257,7 +266,8 @@ class NovaKeeper:
         if known is not None and known.status == "evicted" and server is not None and server.status == "BUILD":
             server, seen_at = self._ask_nova(server_id)  # one that has just been launched can be told
         verdict = self._verdict(server, known, seen_at)
-        if any(step.kind in _ASKED_BEFORE for step in verdict.steps):
+        asked_before = _ASKED_BEFORE | (_ENDS if _was_time_to_leave(known) else set())
+        if any(step.kind in asked_before for step in verdict.steps):
             server, seen_at = self._ask_nova(server_id)
             verdict = self._verdict(server, known, seen_at)
         if verdict.asks and server is not None:
@@ -368,3 +378,10 @@ class NovaKeeper:
         self._figures.late_s.set(late_s)
         self._figures.servers.set(len(self._mirror))
         self._figures.fresh_at.set(self._mirror.fresh_at.timestamp())
+
+
+def _was_time_to_leave(known: KnownLife | None) -> bool:
+    """Return True for an evicted server whose user may have shelved it since, as after a notice."""
+    if known is None or known.ended_at is None:
+        return False
+    return known.leaves_by is not None or (datetime.now(UTC) - known.ended_at).total_seconds() > SURELY_AFTER_S

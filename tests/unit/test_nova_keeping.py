@@ -150,6 +150,27 @@ def test_what_another_daemon_has_seen_end_or_move_is_not_observed_where_it_was(n
     assert world.observed == ([] if now is None or now.node == "n" else ["m"])
 
 
+@pytest.mark.parametrize("leaves_by", [None, LONG_AGO])
+def test_what_its_user_has_shelved_since_it_was_evicted_is_not_deleted(leaves_by: datetime | None) -> None:
+    """What was seen of it is some seconds old."""
+    shelved = replace(SPOT, status="SHELVED_OFFLOADED", node=None)
+    world = World([SPOT], shelved, replace(KNOWN, ended_at=LONG_AGO, leaves_by=leaves_by), is_full=False)
+    keeper = keeper_of(world)
+    keeper._poll()
+    keeper._tried(ID)
+    assert world.asked == [ID]
+    assert world.done == ([] if leaves_by is None else [ID]), "its eviction alone is confirmed"
+    assert keeper._figures.steps.labels("delete", "done")._value.get() == 0
+
+
+def test_what_is_evicted_without_a_notice_is_deleted_at_once() -> None:
+    world = World([SPOT], SPOT, replace(KNOWN, ended_at=datetime.now(UTC)), is_full=False)
+    keeper = keeper_of(world)
+    keeper._poll()
+    keeper._tried(ID)
+    assert (world.asked, world.done) == ([], [ID])
+
+
 def test_what_is_gone_is_looked_at_first() -> None:
     """Others may have been built in its room, and would make their node larger in the books until it is let go."""
     servers = [replace(PAYING, id=str(uuid4()), status=status) for status in ("ACTIVE", "DELETED") * 20]

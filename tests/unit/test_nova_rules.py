@@ -139,7 +139,16 @@ def test_what_is_gone_on_both_sides_is_forgotten(state: str, known: KnownLife | 
     assert verdict(None, known) == ServerVerdict()
 
 
-@pytest.mark.parametrize("state", [*HOLDS, "BUILD", "RESIZE", "MIGRATING", "unshelving"])
+@pytest.mark.parametrize("ending", ServerEnding)
+def test_an_evicted_server_that_is_unshelved_is_left_to_the_scheduler(ending: ServerEnding) -> None:
+    """Nova says that it unshelves before its scheduler asks for a new promise; a deletion would take its disk."""
+    choices = NovaChoices(ending=ending)
+    assert verdict(seen("unshelving"), ended("evicted"), choices) == ServerVerdict()
+    assert kinds(seen("unshelving"), ended("evicted", leaves_by=NOW), choices) == ["confirm"]
+    assert kinds(seen("ACTIVE"), ended("evicted"), choices)[-1] in ("delete", "shelve", "force"), "it got no promise"
+
+
+@pytest.mark.parametrize("state", [*HOLDS, "BUILD", "RESIZE", "MIGRATING"])
 def test_the_evicted_are_deleted_at_once_without_a_grace_period(state: str) -> None:
     assert kinds(seen(state), ended("evicted")) == ["delete"]
 

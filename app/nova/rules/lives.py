@@ -26,7 +26,11 @@ class Life(NamedTuple):
     @property
     def next(self) -> Life:
         """The life after this one."""
-        return Life(self.server, self.number + 1)
+        return self.after(1)
+
+    def after(self, count: int) -> Life:
+        """Return the life that comes so many after this one."""
+        return Life(self.server, self.number + count)
 
 
 def life_of(instance_id: str) -> Life | None:

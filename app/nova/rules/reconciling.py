@@ -31,6 +31,7 @@ _GONE = frozenset({"DELETED", "SOFT_DELETED"})
 _MOVES = frozenset({"RESIZE", "MIGRATING", "REVERT_RESIZE", "REBUILD"})
 _DELETING = frozenset({"deleting", "soft-deleting"})
 _SHELVING = "shelving"
+_OFFLOADED = "SHELVED_OFFLOADED"
 
 
 class ServerEnding(StrEnum):
@@ -71,7 +72,7 @@ def presence_of(server: Server) -> Presence:
     """Return where a server stands, by Nova's state of it."""
     if server.status in _GONE:
         return Presence.GONE
-    if server.status == "SHELVED_OFFLOADED":
+    if server.status == _OFFLOADED:
         return Presence.GONE if server.task is None or server.task in _DELETING else Presence.BUILDS
     if server.status == "ERROR":
         return Presence.GONE if server.node is None else Presence.HOLDS
@@ -171,7 +172,12 @@ def _building(server: Server, known: KnownLife | None, choices: NovaChoices, mom
 
 
 def _evicted(server: Server, known: KnownLife, choices: NovaChoices, now: datetime) -> ServerVerdict:
-    """Give notice until the deadline of an eviction, and end the server then."""
+    """Give notice until the deadline of an eviction, and end the server then.
+
+    One that has left its host is unshelved: Nova's scheduler is about to ask for a new promise, and is refused or not.
+    """
+    if server.status == _OFFLOADED:
+        return ServerVerdict(_confirms(known, "it has left its host"))
     left_s = 0.0 if known.leaves_by is None else (known.leaves_by - now).total_seconds()
     if known.leaves_by is not None and left_s > 0:
         return ServerVerdict(tuple(marks_of_notice(server, known, known.leaves_by)), again_s=left_s)

@@ -28,7 +28,9 @@ from tenure_nova_filter.wanted import ServerWish, WishRefused, flavor_of_size, l
 
 LOG = logging.getLogger(__name__)
 MOST_NODES = 1000
-_MOST_LIVES = 10_000
+_MOST_LIVES = 1 << 19
+_MOST_REFUSALS = 100
+"""A server that was refused so often in a row is taken for one that was sold as spot before."""
 _STATUSES = ("running", "rejected", "stopped", "evicted")
 _APART_S = 2.0
 """A server whose victims have notice keeps its turn for so long, so that their deadlines do not come all at once."""
@@ -100,7 +102,7 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
         if known is not None and known["status"] == "running":
             stays = [host for host in hosts if host.nodename == known["node"]]
             return self._move(hosts, stays, wish, known)
-        if ended is not None and ended["market"] == "spot" and self._is_on_a_host(spec.instance_uuid):
+        if ended and self._is_on_a_host(spec.instance_uuid) and self._was_spot(spec.instance_uuid, ended):
             raise _refusal(sentences.ENDING)  # its move would be a new start, and undo its eviction
         flavor = flavor_of_size(self._tenure.flavors(lambda found: flavor_of_size(found, wish) is None), wish)
         if flavor is None:
@@ -113,24 +115,52 @@ class TenureFilter(filters.BaseHostFilter):  # type: ignore[misc]
             raise _refusal(sentences.PINNED.format(asked=pinned))
         return self._start(hosts, wish, _body(instance, flavor, wish, spec, hosts))
 
-    def _life(self, server: str) -> tuple[str, dict[str, Any] | None, dict[str, Any] | None]:
-        """Return the id of the server's present life, what Tenure knows of it, and of the last one that has ended.
+    def _life(self, server: str) -> tuple[str, dict[str, Any] | None, int]:
+        """Return the id of the server's present life, what Tenure knows of it, and the number of those that have ended.
 
         A life that is to begin is not known. A refusal counts for Nova's repetitions alone: later it is asked anew.
         What Tenure takes for running although its server was shelved has ended: the daemon was not the first to look.
         """
-        ended = None
-        for number in range(1, _MOST_LIVES):
-            instance = life_id(server, number)
-            known = self._tenure.find(instance)
-            if known is not None and known["status"] not in _STATUSES:
-                raise TenureUnreachable("it tells no state of an instance that there is")
-            if known is not None and known["status"] == "running" and self._was_shelved(server, known):
-                self._tenure.stop(instance)
-            elif known is None or known["status"] == "running" or _is_refused_now(known):
-                return instance, known, ended
-            ended = ended if known["status"] == "rejected" else known
-        raise TenureUnreachable("the server has lived too often")
+        number, known = self._last_life(server)
+        if known is None:
+            return server, None, 0
+        if known["status"] == "running" and self._was_shelved(server, known):
+            self._tenure.stop(life_id(server, number))
+        elif known["status"] == "running" or _is_refused_now(known):
+            return life_id(server, number), known, number - 1
+        return life_id(server, number + 1), None, number
+
+    def _last_life(self, server: str) -> tuple[int, dict[str, Any] | None]:
+        """Return the number of a server's last life and what Tenure knows of it, with few questions: none is left out.
+
+        Its number is 0 if there is none.
+        """
+        number, found, missing = 0, None, 1
+        while (known := self._known(server, missing)) is not None:
+            number, found, missing = missing, known, 2 * missing
+            if known["status"] == "running":
+                return number, found
+        while missing - number > 1:
+            middle = (number + missing) // 2
+            known = self._known(server, middle)
+            number, found, missing = (number, found, middle) if known is None else (middle, known, missing)
+        return number, found
+
+    def _known(self, server: str, number: int) -> dict[str, Any] | None:
+        if number > _MOST_LIVES:
+            raise TenureUnreachable("the server has lived too often")
+        known = self._tenure.find(life_id(server, number))
+        if known is not None and known["status"] not in _STATUSES:
+            raise TenureUnreachable("it tells no state of an instance that there is")
+        return known
+
+    def _was_spot(self, server: str, ended: int) -> bool:
+        """Return True if the last of so many ended lives that was not refused was sold as spot."""
+        for number in range(ended, max(ended - _MOST_REFUSALS, 0), -1):
+            known = self._known(server, number)
+            if known is not None and known["status"] != "rejected":
+                return bool(known["market"] == "spot")
+        return ended > _MOST_REFUSALS
 
     def _was_shelved(self, server: str, known: dict[str, Any]) -> bool:
         """Return True if a server left its host after this life of it began."""
