@@ -218,7 +218,7 @@ async def _import(wanted: Import, settings: Settings, wait_s: float, *, restart:
         if imported.run is not None and wait_s and wanted.policy.guarantee is not Guarantee.NONE:
             STDERR.print(
                 "[dim]every event is in the log; Ctrl-C does no harm from here on. A worker that was just installed "
-                "compiles before its first table, for a minute or, on a busy machine, for some[/dim]",
+                "compiles before its first table, which takes a minute, and longer on a busy machine[/dim]",
                 soft_wrap=True,
             )
             with interruptible(_WHOLE), waiting("waiting for the first table"):

@@ -32,12 +32,13 @@ logger = logging.getLogger(__name__)
 
 _TIMEOUT_S = 20.0
 _STREAM_TIMEOUT_S = 60.0
+_LAST_PORT = 65_535
 
 
-def _option(name: str, metavar: str, told: str, least: float | None = None) -> Any:  # noqa: ANN401 - typer's own
+def _option(name: str, metavar: str, told: str, least: float | None = None, most: float | None = None) -> Any:  # noqa: ANN401 - typer's own
     """Return an option that a variable may set, too."""
     variable = f"TENURE_NOVA_{name.upper().replace('-', '_')}"
-    return typer.Option(f"--{name}", envvar=variable, show_envvar=True, metavar=metavar, help=told, min=least)
+    return typer.Option(f"--{name}", envvar=variable, show_envvar=True, metavar=metavar, help=told, min=least, max=most)
 
 
 Brokers = Annotated[
@@ -67,7 +68,9 @@ BuildTimeout = Annotated[
 CompareEvery = Annotated[float, _option("compare-every-s", "S", "Time between two comparisons of all servers.", 1)]
 PollEvery = Annotated[float, _option("poll-every-s", "S", "Time between two questions for what has changed.", 0.5)]
 MetricsHost = Annotated[str, _option("host", "ADDRESS", "The address of the metrics.")]
-MetricsPort = Annotated[int | None, _option("port", "PORT", "The port of the metrics; without it there are none.")]
+MetricsPort = Annotated[
+    int | None, _option("port", "PORT", "The port of the metrics; without it there are none.", 0, _LAST_PORT)
+]
 LogLevel = Annotated[str, typer.Option(envvar="TENURE_LOG_LEVEL", help="The level of the log.")]
 LogFormat = Annotated[str, typer.Option(envvar="TENURE_LOG_FORMAT", help="The form of the log: console or json.")]
 

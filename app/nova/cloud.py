@@ -36,11 +36,14 @@ class NovaCloud(OpenStackSession):
     """A cloud of OpenStack as its admin sees it. Threads may share it."""
 
     def log_in(self) -> None:
-        """Get a token and find the services, so that nothing later waits for that."""
+        """Get a token and find the services, so that nothing later waits for that.
+
+        Raises OpenStackForbidden if the user is not let in, or is no admin there.
+        """
         with self._told("logging in"):
-            self._connection.authorize()
-        self._json("compute", "/servers?limit=1")
-        self._json("placement", "/")
+            self._connection.session.get_token()  # the library's own method hides what Keystone answered
+        self._json("compute", "/os-hypervisors?limit=1")
+        self._json("placement", "/resource_providers?name=none")
 
     def servers(self, expected: int) -> list[Server]:
         """Return all servers of all projects. `expected`: about how many there are.

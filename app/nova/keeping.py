@@ -349,9 +349,10 @@ class NovaKeeper:
     # How both sides stand.
 
     def _ill(self, side: str, error: Exception) -> None:
-        """Tell once that a side does not answer."""
+        """Tell once that a side does not answer, or refuses."""
         if side not in self._trouble:
-            logger.warning("%s does not answer: %s", side, error)
+            refuses = isinstance(error, OpenStackRefused | ServiceRefused)
+            logger.warning("%s %s: %s", side, "refuses" if refuses else "does not answer", error)
         self._trouble[side] = str(error)
         self._figures.answers.labels(side).set(0)
 

@@ -46,6 +46,18 @@ def refused(status: int, detail: str) -> OpenStackRefused:
     return (OpenStackForbidden if status in _NOT_LET_IN else OpenStackRefused)(status, detail)
 
 
+def failed(doing: str, error: BaseException) -> OpenStackFailed:
+    """Return the error for one of the libraries: some hide the answer of OpenStack behind another error."""
+    told = f"{doing}: {type(error).__name__}: {error}"
+    at: BaseException | None = error
+    while at is not None:
+        status = getattr(at, "http_status", None) or getattr(at, "status_code", None)
+        if status in _NOT_LET_IN:
+            return OpenStackForbidden(int(status), told)
+        at = at.__cause__ or at.__context__
+    return OpenStackFailed(told)
+
+
 class OpenStackSession:
     """A login to a cloud of OpenStack. Threads may share it. `asked` is called once for each request."""
 
@@ -128,12 +140,8 @@ class _Translating:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, self._failures):
-            return
-        told, status = f"{self._doing}: {type(error).__name__}: {error}", getattr(error, "http_status", None)
-        if status in _NOT_LET_IN:
-            raise OpenStackForbidden(int(status), told) from error
-        raise OpenStackFailed(told) from error
+        if error is not None and isinstance(error, self._failures):
+            raise failed(self._doing, error) from error
 
 
 def _reason(response: Any) -> str:  # noqa: ANN401 - of requests

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -235,6 +237,28 @@ def test_twins_are_made_once(cloud: NovaLab, tmp_path: Path) -> None:
 
 
 # `tenure nova check` (line 15).
+
+
+@pytest.mark.parametrize(
+    "login",
+    [{"OS_PASSWORD": "wrong"}, {"OS_USERNAME": "demo-member", "OS_PROJECT_NAME": "demo"}],
+    ids=["wrong password", "no admin"],
+)
+def test_a_daemon_that_is_not_let_in_ends_at_once(cloud: NovaLab, login: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "app.cli", "nova", "run", "--cloud", CLOUD]
+    environment = cloud.tenure_environment() | cloud.variables() | login
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "OpenStack does not do what is asked of it" in done.stderr
+
+
+def test_an_import_by_somebody_who_is_no_admin_says_so(cloud: NovaLab) -> None:
+    command = [sys.executable, "-m", "app.cli", "import", "past", "--from", "openstack", "--dry-run"]
+    login = {"OS_USERNAME": "demo-member", "OS_PROJECT_NAME": "demo"}
+    environment = cloud.tenure_environment() | cloud.variables() | login
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "OpenStack does not do what is asked of it" in done.stderr
 
 
 def checked(lab: NovaLab, conf: Path) -> list[str]:

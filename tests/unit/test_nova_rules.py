@@ -11,7 +11,7 @@ import pytest
 
 from app.domain.values import Resources
 from app.nova.rules.lives import Life, is_server_id, life_of
-from app.nova.rules.marks import DEADLINE, EPOCH, EVICT_AT, EVICTING, PROBABILITY
+from app.nova.rules.marks import DEADLINE, EPOCH, EVICT_AT, EVICTING, PROBABILITY, UNPROMISED
 from app.nova.rules.nodes import NodeFacts, NodeStep, NodeStepKind, lost_nodes, plan_nodes
 from app.nova.rules.reconciling import (
     NovaChoices,
@@ -137,6 +137,18 @@ def test_an_eviction_is_confirmed_when_its_server_is_gone(state: str) -> None:
 def test_what_is_gone_on_both_sides_is_forgotten(state: str, known: KnownLife | None) -> None:
     assert verdict(seen(state), known) == ServerVerdict()
     assert verdict(None, known) == ServerVerdict()
+
+
+def test_a_spot_server_without_a_promise_tells_when_it_is_deleted() -> None:
+    forged = replace(ACTIVE, created_at=NOW - timedelta(seconds=20), metadata={DEADLINE: "2030-01-01T00:00:00Z"})
+    mark, unmark = verdict(forged, None).steps
+    assert (mark.kind, mark.marks) == (StepKind.MARK, {UNPROMISED: "2026-11-23T12:10:40Z"})
+    assert (unmark.kind, unmark.marks) == (StepKind.UNMARK, {DEADLINE: ""})
+    told = replace(forged, metadata=mark.marks)
+    assert verdict(told, None) == ServerVerdict(again_s=40)
+    assert kinds(told, None, now=NOW + timedelta(seconds=40)) == ["clear"]
+    unmark = next(step for step in verdict(told, RUNNING).steps if step.kind is StepKind.UNMARK)
+    assert unmark.marks == {UNPROMISED: ""}, "it has a promise now"
 
 
 @pytest.mark.parametrize("ending", ServerEnding)
@@ -293,7 +305,7 @@ def test_an_unpromised_spot_server_ends(state: str, known: KnownLife | None) -> 
     assert kinds(server, known) == ["clear"]
     assert kinds(server, known, NovaChoices(unpromised=UnpromisedFate.KEEP)) == []
     began_at = max(server.created_at, START if known is None else known.ended_at or START)
-    assert verdict(server, known, now=began_at + timedelta(seconds=20)) == ServerVerdict(again_s=40)
+    assert verdict(server, known, now=began_at + timedelta(seconds=20)).again_s == 40
 
 
 @pytest.mark.parametrize("known", [ended("stopped"), None], ids=str)

@@ -25,6 +25,7 @@ from app.domain.times import from_datetime, rfc3339
 from app.domain.values import Resources
 from app.nova.past.source import ServerPieces
 from app.nova.past.splitting import NovaServer, ServerMark, flavor_by_words, stretches_of
+from app.nova.session import failed, refused
 
 _PAGE = 1_000
 _COMPUTE = "2.61"
@@ -42,7 +43,7 @@ class NovaInterface:
         self._since_us = since_us
 
     def pieces(self, progress: Progress | None = None) -> ServerPieces:
-        """Yield the past. Raises InputError if OpenStack cannot be asked, or does not let this user see all."""
+        """Yield the past. Raises OpenStackFailed if OpenStack cannot be asked, or does not let this user see all."""
         with told_of_openstack(), tempfile.TemporaryFile(prefix="tenure-nova-") as kept:
             cloud = openstack.connect(cloud=self._name, api_timeout=_TIMEOUT_S)
             nodes = tuple(_nodes(cloud))
@@ -93,20 +94,18 @@ class _Pages:
 
 @contextmanager
 def told_of_openstack() -> Iterator[None]:
-    """Tell what OpenStack answered, as an InputError."""
+    """Tell what OpenStack answered, as an OpenStackFailed."""
     try:
         yield
     except (SDKException, ClientException) as error:
-        raise InputError(
-            f"OpenStack cannot be asked (its login is named by OS_CLOUD, or OS_AUTH_URL and so on): {error}"
-        ) from error
+        raise failed("asking OpenStack", error) from error
 
 
 def _servers(cloud: Connection, wanted: dict[str, str]) -> list[dict[str, Any]]:
     asked = {"all_tenants": "1", "limit": str(_PAGE), **wanted}
     answer = cloud.compute.get("/servers/detail", params=asked, microversion=_COMPUTE)
     if answer.status_code != 200:
-        raise InputError(f"Nova does not tell all servers ({answer.status_code}): {answer.text[:200]}")
+        raise refused(answer.status_code, f"Nova does not tell all servers: {answer.text[:200]}")
     servers: list[dict[str, Any]] = answer.json()["servers"]
     return servers
 

@@ -10,6 +10,7 @@ DEADLINE = "tenure:deadline"
 PROBABILITY = "tenure:probability"
 EPOCH = "tenure:epoch"
 EVICT_AT = "tenure:evict_at"
+UNPROMISED = "tenure:unpromised_until"
 EVICTING = "tenure-evicting"
 _PROMISE = (DEADLINE, PROBABILITY, EPOCH)
 _MAY_BE_MARKED = frozenset({"ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED"})
@@ -22,10 +23,22 @@ def marks_of_promise(server: Server, known: KnownLife) -> list[ServerStep]:
         return []
     told = _promise(known)
     steps = _missing(server, told, "its promise is to be seen")
-    if false := {name: "" for name in (*_PROMISE, EVICT_AT) if name in server.metadata and name not in told}:
+    if false := {
+        name: "" for name in (*_PROMISE, EVICT_AT, UNPROMISED) if name in server.metadata and name not in told
+    }:
         steps.append(ServerStep(StepKind.UNMARK, "it is not so, or not any more", marks=false))
     if EVICTING in server.tags:
         steps.append(ServerStep(StepKind.UNTAG, "it is not evicted, or not any more"))
+    return steps
+
+
+def marks_of_none(server: Server, until: datetime) -> list[ServerStep]:
+    """Return the steps after which a spot server without a promise tells that, and when it is deleted for it."""
+    if server.status not in _MAY_BE_MARKED:
+        return []
+    steps = _missing(server, {UNPROMISED: moment_text(until)}, "nothing is promised to it")
+    if false := {name: "" for name in _PROMISE if name in server.metadata}:
+        steps.append(ServerStep(StepKind.UNMARK, "nothing is promised to it", marks=false))
     return steps
 
 

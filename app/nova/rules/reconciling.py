@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from app.nova.rules.lives import Life
-from app.nova.rules.marks import marks_of_end, marks_of_notice, marks_of_promise
+from app.nova.rules.marks import marks_of_end, marks_of_none, marks_of_notice, marks_of_promise
 from app.nova.rules.seen import KnownLife, Presence, Server, ServerStep, ServerVerdict, StepKind
 from app.nova.rules.sizes import is_size_of
 
@@ -252,7 +252,7 @@ def _unknown(
     began_at = server.created_at if known is None or known.ended_at is None else max(server.created_at, known.ended_at)
     due_at = began_at + timedelta(seconds=choices.unpromised_after_s)
     if due_at > now:
-        return ServerVerdict(again_s=(due_at - now).total_seconds())
+        return ServerVerdict(tuple(marks_of_none(server, due_at)), again_s=(due_at - now).total_seconds())
     why = "nothing is promised to this spot server"
     if server.task in _DELETING:
         return _deleting(server, why, max(due_at, server.updated_at), choices, now)
