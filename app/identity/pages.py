@@ -88,6 +88,7 @@ def _form(
     return render(
         request,
         "sign_in.html",
+        caller=None,  # a token that was refused opens no other page either
         target=target,
         problem=None if of_keystone else problem,
         keystone_problem=problem if of_keystone else None,

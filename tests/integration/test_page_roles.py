@@ -126,3 +126,13 @@ def test_guessing_at_the_door_is_limited(database_url: str) -> None:
     assert statuses == [400, 400, 400, 429]
     assert int(page.headers["Retry-After"]) > 0
     assert "Too many requests" in page.text
+
+
+def test_whose_token_opens_no_page_is_not_shown_as_signed_in(
+    service: Service, anyone: httpx2.Client, tokens: dict[tuple[str, str | None], str]
+) -> None:
+    form, sent = {"token": tokens["peer", None]}, {"Origin": service.url}
+    answer = anyone.post("/ui/sign-in", data=form, headers=sent)
+    assert (answer.status_code, "set-cookie" in answer.headers) == (400, False)
+    assert "need the role reader" in answer.text
+    assert "Sign out" not in answer.text

@@ -190,6 +190,7 @@ def test_a_stranger_is_told_that_they_may_not(service: Service, tokens: dict[str
     answer = httpx2.post(f"{service.url}/ui/sign-in", data=form, headers={"Origin": service.url}, timeout=30)
     assert answer.status_code == 400
     assert "need the role reader" in answer.text
+    assert "Sign out" not in answer.text
 
 
 def test_wrong_passwords_in_numbers_keep_no_token_out(
