@@ -255,8 +255,8 @@ class VenueReads:
     async def _history(self, venue: StoredVenue, as_of_us: int) -> _KnownVenue:
         key = venue.id, venue.version, as_of_us
         if key not in self._histories:
-            pasts = await self._store.pasts(venue.id, as_of_us - WINDOW_US - BEFORE_US, as_of_us)
             pools = await self._store.pools(venue.id, 0, _ALL)
+            pasts = await self._store.pasts(pools, as_of_us - WINDOW_US - BEFORE_US, as_of_us)
             gaps = await self._store.gaps(venue.id)
             prices = await asyncio.to_thread(lambda: venue_of(rows_until(pasts, pools, as_of_us), gaps))
             _keep(self._histories, key, _KnownVenue(pools, prices), _HISTORIES_KEPT)

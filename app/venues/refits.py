@@ -47,8 +47,8 @@ class VenueRefits:
     async def _trained(self, run: Refit) -> TrainedSurvival | None:
         """Return the model of what was known at the run's time; None if the past is too short."""
         first_us = run.until_us - 2 * WINDOW_US - BEFORE_US
-        pasts = await self._store.pasts(run.venue_id, first_us, run.until_us)
         pools, gaps = await self._store.pools(run.venue_id, 0, 1 << 30), await self._store.gaps(run.venue_id)
+        pasts = await self._store.pasts(pools, first_us, run.until_us)
         return await asyncio.to_thread(_train, pasts, pools, gaps, run.until_us)
 
 
