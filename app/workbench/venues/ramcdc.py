@@ -103,8 +103,7 @@ class DeadlineFleet:
         machine.run, machine.turn, job.zone = self._run_of(job, machine, now_us), machine.turn + 1, zone
         self._follow(machine)
         if self._scheme.looks_again and machine.lease.bid != ON_DEMAND:
-            first_us = machine.lease.paid_us if machine.lease.paid_us > now_us else now_us + HOUR_US
-            self._look_before(machine, first_us)
+            self._look_before(machine, machine.lease.paid_us, now_us)
 
     def _follow(self, machine: HeldMachine) -> None:
         """Await the end of a machine's run."""
@@ -112,11 +111,14 @@ class DeadlineFleet:
         event = FleetEvent.STOPPED if machine.run.is_cut else FleetEvent.DONE
         self._push(machine.work_from_us + machine.run.length_us, event, None, machine, machine.turn)
 
-    def _look_before(self, machine: HeldMachine, hour_us: int) -> None:
-        """Look for a cheaper machine so long before the end of a paid hour as a checkpoint takes."""
+    def _look_before(self, machine: HeldMachine, hour_us: int, now_us: int) -> None:
+        """Look for a cheaper machine so long before the end of the next paid hour as a checkpoint takes."""
         assert machine.job is not None
+        pause_us = suspend_us(machine.job.memory_gib)
+        while hour_us - pause_us <= now_us:
+            hour_us += HOUR_US
         machine.looks_for_us = hour_us
-        self._push(hour_us - suspend_us(machine.job.memory_gib), FleetEvent.LOOKED_AGAIN, None, machine, machine.turn)
+        self._push(hour_us - pause_us, FleetEvent.LOOKED_AGAIN, None, machine, machine.turn)
 
     def _look_again(self, machine: HeldMachine, now_us: int) -> None:
         """Let a job leave at the end of the hour, with a checkpoint, if it is cheaper elsewhere and as safe."""
@@ -125,7 +127,7 @@ class DeadlineFleet:
         others = [one for one in self._held if one is not machine]
         run = self._ways.leaving(machine.job, machine, others, now_us)
         if run is None:
-            self._look_before(machine, machine.looks_for_us + HOUR_US)
+            self._look_before(machine, machine.looks_for_us, now_us)
             return
         machine.run, machine.turn = run, machine.turn + 1
         machine.expected_end_us = machine.work_from_us + run.length_us
