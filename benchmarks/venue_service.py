@@ -3,7 +3,8 @@
 Method: pools are drawn as in `benchmarks.venues`, with 60 days of prices, and imported into a fresh private PostgreSQL.
 `tenure serve` runs as a process. Asked for the first time (cold) it reads and counts; asked again (warm) it has the
 answer. Then a model is fitted, as a worker does it, and the same is asked of it. Memory is the process's resident set,
-before the first question and at its largest. The machine's load stands beside, because whatever else runs counts too.
+before the first question and after each. The machine's load stands beside, because whatever else runs counts too; the
+API's own time of a processor does not depend on it.
 
     python -m benchmarks.venue_service [--pools 15 500] [--jobs 100]
 """
@@ -43,6 +44,7 @@ TOKEN = "tnr_benchmark-of-venues"
 BEGIN_US = from_rfc3339("2015-05-01T00:00:00Z")
 AT = rfc3339(BEGIN_US + WINDOW_US)
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
 _REPEATS = 15
 
 
@@ -96,6 +98,12 @@ def resident_mib(process: int) -> float:
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE / 2**20
 
 
+def worked_s(process: int) -> float:
+    """Return the time of a processor that a process has used."""
+    words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / _TICKS
+
+
 def ask(client: httpx2.Client, probability: float) -> tuple[float, str]:
     """Return the milliseconds of a question to all pools, and the source of its answers."""
     began = time.perf_counter()
@@ -131,19 +139,24 @@ def measure(url: str, port: int, jobs: int) -> None:
 
 def asked(client: httpx2.Client, process: int, jobs: int) -> None:
     """Print the times of quotes and of plans, and the memory."""
+    began_s = worked_s(process)
     cold, source = ask(client, 0.95)
+    first_s = worked_s(process)
     warm = sorted(ask(client, 0.95)[0] for _ in range(_REPEATS))
+    again_ms = 1000 * (worked_s(process) - first_s) / _REPEATS
     other = statistics.median(ask(client, 0.9 + at / 100)[0] for at in range(1, 5))
     print(
         f"  {source}: first quote {cold:.0f} ms; asked again {statistics.median(warm):.0f} ms ({warm[0]:.0f} to "
-        f"{warm[-1]:.0f}); another probability {other:.0f} ms; {resident_mib(process):.0f} MiB"
+        f"{warm[-1]:.0f}); another probability {other:.0f} ms; {resident_mib(process):.0f} MiB; of a processor "
+        f"{1000 * (first_s - began_s):.0f} ms first, {again_ms:.0f} ms again"
     )
     for count in (1, jobs):
-        began = time.perf_counter()
+        began, began_s = time.perf_counter(), worked_s(process)
         answer = client.post("/v1/plans", json=plan_body(f"{source}-{count}", count)).raise_for_status().json()
         took, choice = time.perf_counter() - began, answer["choice"]
         print(
-            f"  {source}: plan of {count} jobs {took:.2f} s ({choice['method']}, gap {choice['gap']:.4f}); "
+            f"  {source}: plan of {count} jobs {took:.2f} s, {worked_s(process) - began_s:.2f} s of a processor "
+            f"({choice['method']}, gap {choice['gap']:.4f}); "
             f"{resident_mib(process):.0f} MiB"
         )
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
-
-import numpy as np
 
 from app.domain.errors import HistoryTooShort, PoolNotFound, PricesStale, VenueNotFound
 from app.domain.paging import Page
@@ -26,7 +24,7 @@ from app.venues.rules.types import MachineType
 from app.venues.store.feeds import FeedStore, StoredFeed
 from app.venues.store.models import StoredModel, VenueModels
 from app.venues.store.observations import ObservationStore
-from app.venues.store.prices import DayOfPrices, StoredPool, StoredVenue, VenuePriceStore
+from app.venues.store.prices import PoolPast, StoredPool, StoredVenue, VenuePriceStore
 
 WINDOW_US = 60 * DAY_US
 MOST_AGE_US = 25 * HOUR_US
@@ -257,10 +255,10 @@ class VenueReads:
     async def _history(self, venue: StoredVenue, as_of_us: int) -> _KnownVenue:
         key = venue.id, venue.version, as_of_us
         if key not in self._histories:
-            days = await self._store.days(venue.id, as_of_us - WINDOW_US - BEFORE_US, as_of_us)
             pools = await self._store.pools(venue.id, 0, _ALL)
+            pasts = await self._store.pasts(pools, as_of_us - WINDOW_US - BEFORE_US, as_of_us)
             gaps = await self._store.gaps(venue.id)
-            prices = await asyncio.to_thread(lambda: venue_of(rows_until(days, pools, as_of_us), gaps))
+            prices = await asyncio.to_thread(lambda: venue_of(rows_until(pasts, pools, as_of_us), gaps))
             _keep(self._histories, key, _KnownVenue(pools, prices), _HISTORIES_KEPT)
         return self._histories[key]
 
@@ -273,19 +271,14 @@ def pool_id(text: str) -> int:
 
 
 def rows_until(
-    days: Sequence[DayOfPrices], pools: Sequence[StoredPool], until_us: int
+    pasts: Sequence[PoolPast], pools: Sequence[StoredPool], until_us: int
 ) -> dict[PoolName, tuple[Ints, Ints]]:
     """Return the prices by pool up to a time: later ones would reveal silences that were not known by then."""
-    names, parts = {pool.id: pool.name for pool in pools}, defaultdict[int, list[DayOfPrices]](list)
-    for day in days:
-        parts[day.pool_id].append(day)
-    found = {}
-    for pool_id, of_pool in parts.items():
-        at_us = np.concatenate([np.array(day.at_us, np.int64) for day in of_pool])
-        micro = np.concatenate([np.array(day.micro, np.int64) for day in of_pool])
-        count = int(at_us.searchsorted(until_us, side="right"))
-        if count and pool_id in names:
-            found[names[pool_id]] = at_us[:count], micro[:count]
+    names, found = {pool.id: pool.name for pool in pools}, {}
+    for past in pasts:
+        count = int(past.at_us.searchsorted(until_us, side="right"))
+        if count and past.pool_id in names:
+            found[names[past.pool_id]] = past.at_us[:count], past.micro[:count]
     return found
 
 

@@ -14,7 +14,7 @@ from app.venues.reads import BEFORE_US, WINDOW_US, rows_until
 from app.venues.rules.history import SilentStretch, venue_of
 from app.venues.rules.training import TrainedSurvival, priced, train
 from app.venues.store.models import Refit, VenueModels
-from app.venues.store.prices import DayOfPrices, StoredPool, VenuePriceStore
+from app.venues.store.prices import PoolPast, StoredPool, VenuePriceStore
 
 logger = logging.getLogger(__name__)
 
@@ -47,15 +47,15 @@ class VenueRefits:
     async def _trained(self, run: Refit) -> TrainedSurvival | None:
         """Return the model of what was known at the run's time; None if the past is too short."""
         first_us = run.until_us - 2 * WINDOW_US - BEFORE_US
-        days = await self._store.days(run.venue_id, first_us, run.until_us)
         pools, gaps = await self._store.pools(run.venue_id, 0, 1 << 30), await self._store.gaps(run.venue_id)
-        return await asyncio.to_thread(_train, days, pools, gaps, run.until_us)
+        pasts = await self._store.pasts(pools, first_us, run.until_us)
+        return await asyncio.to_thread(_train, pasts, pools, gaps, run.until_us)
 
 
 def _train(
-    days: Sequence[DayOfPrices], pools: Sequence[StoredPool], gaps: Sequence[SilentStretch], until_us: int
+    pasts: Sequence[PoolPast], pools: Sequence[StoredPool], gaps: Sequence[SilentStretch], until_us: int
 ) -> TrainedSurvival | None:
-    known = venue_of(rows_until(days, pools, until_us), gaps).pools
+    known = venue_of(rows_until(pasts, pools, until_us), gaps).pools
     if not known:
         return None
     told = {pool.name: pool.on_demand for pool in pools}

@@ -39,6 +39,31 @@ def run_by_ticks(work: int, pause: int, every: int | None, rises: set[int], revo
         tick += 1
 
 
+def stopped_by_ticks(work: int, pause: int, every: int, ends: int) -> tuple[int, int] | None:
+    """Return (tick at which it stops, work saved) of a run that leaves at the end of an hour; None if it cannot.
+
+    One tick at a time, with a checkpoint after each `every` of work, and a last one that ends with the hour. One of its
+    own that is finished within the time of the last one stands for it.
+    """
+    if run_by_ticks(work, pause, every, set(), None)[0] <= ends:
+        return None
+    done = saved = tick = pausing = 0
+    while tick < ends:
+        if not pausing and tick == ends - pause:
+            return (ends, done) if done - saved >= pause else None
+        tick += 1
+        if not pausing:
+            done += 1
+            pausing = pause if done % every == 0 else 0
+            continue
+        pausing -= 1
+        if not pausing:
+            saved = done
+            if tick > ends - pause:
+                return tick, saved
+    return None
+
+
 def provision_by_loops(left: float, on_demand: dict, fast: set, leased: list, new: list) -> tuple[tuple, bool]:
     """Return (the way taken, breach), as algorithms 3 and 4 walk through them.
 

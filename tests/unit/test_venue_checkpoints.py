@@ -19,6 +19,7 @@ from app.venues.rules.checkpoints import (
     periodic_run,
     resume_us,
     rising_run,
+    stopped_at,
     suspend_us,
 )
 from app.venues.rules.moldable import Parallelism, run_time_us, speed_up
@@ -112,3 +113,16 @@ def test_a_guarded_run_can_be_revoked_at_any_time_and_the_rest_is_in_time_on_dem
     assert run.saved_after(run.length_us) <= work
     if room >= whole.length_us + read:
         assert run == whole
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 6), st.integers(1, 20), st.integers(1, 80))
+def test_a_run_that_leaves_at_the_end_of_an_hour_keeps_its_work(work: int, pause: int, every: int, ends: int) -> None:
+    run = periodic_run(work, every, pause)
+    found = stopped_at(run, ends, pause)
+    told = None if found is None else (found.length_us, found.saved_us[-1])
+    assert told == plain.stopped_by_ticks(work, pause, every, ends)
+    if found is not None:
+        assert found.is_cut
+        assert found.finished_us[-1] == found.length_us
+        assert found.saved_after(found.length_us) == found.length_us - len(found.finished_us) * pause

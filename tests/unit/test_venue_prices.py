@@ -5,15 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from app.domain.inputs import InputError
 from app.domain.times import DAY_US, HOUR_US, from_rfc3339
 from app.venues.rules import pricefiles
-from app.venues.rules.history import PoolName, VenuePrices
+from app.venues.rules.history import PoolName, VenuePrices, venue_of
 from app.venues.rules.pricefiles import PriceRows
 from app.venues.rules.rates import RateKind
 from app.venues.rules.types import LISTED, read_types
@@ -280,6 +283,23 @@ def test_a_silence_is_a_gap_and_not_an_unchanged_price(tmp_path: Path) -> None:
     assert np.isnan(quiet.price_at(quiet.at_us[1] + 1))
     assert loud.price.tolist() == [0.3]
     assert loud.price_at(loud.at_us[0] + DAY_US) == 0.3
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 400), min_size=1, max_size=12, unique=True), min_size=1, max_size=4),
+    st.integers(0, 180),
+)
+def test_all_pools_are_silent_where_no_price_of_any_lies(quarters: list[list[int]], begin: int) -> None:
+    """Prices each quarter of an hour or rarer, from any time of a day on; six hours to the second are no silence."""
+    told = [sorted(begin * 60 + at * 900 for at in pool) for pool in quarters]
+    rows = {
+        NAME._replace(zone=f"zone-{number}"): (np.array(times) * 1_000_000, np.full(len(times), 1))
+        for number, times in enumerate(told)
+    }
+    every = sorted({at for times in told for at in times})
+    expected = [(a * 1_000_000, b * 1_000_000) for a, b in pairwise(every) if b - a > 6 * 3600]
+    assert [tuple(gap) for gap in venue_of(rows).gaps] == expected
 
 
 def test_what_is_known_at_a_moment_ends_before_it(tmp_path: Path) -> None:

@@ -187,6 +187,42 @@ def test_a_revoked_job_goes_on_from_its_checkpoint_elsewhere() -> None:
         assert fleet.paid == pytest.approx(0.01 + 0.02 * hours + moved)
 
 
+def two_zones(second: PriceSteps) -> BacktestSetting:
+    names = [PoolName("aws", "us-east-1", f"us-east-1{zone}", "m3.medium", "Linux/UNIX") for zone in "ab"]
+    calm = PriceSteps(np.array([0, 40 * HOUR_US]), np.array([0.02, 0.02]), 99 * HOUR_US)
+    prices = VenuePrices(dict(zip(names, (calm, second), strict=True)), ())
+    return setting_of(prices, {}, (48 * HOUR_US, None), DAY_US, 0, lambda *_: None)
+
+
+@pytest.mark.parametrize(("later_price", "leaves"), [(0.05, True), (0.024, False), (0.005, False)])
+def test_a_job_leaves_at_the_end_of_a_paid_hour_where_it_is_much_cheaper_elsewhere(
+    later_price: float, leaves: bool
+) -> None:
+    hour = HOUR_US
+    changes_us = np.array([0, 30 * hour, 31 * hour, 48 * hour + 3 * hour // 2])
+    made = two_zones(PriceSteps(changes_us, np.array([0.01, 0.06, 0.01, later_price]), 99 * hour))
+    [job] = deadline_jobs(made, [VenueJob(48 * hour, 10 * hour, 0)])
+    scheme = Scheme(0, 0.0, CheckpointRule.HAZARD, has_net=True, looks_again=True)
+    fleet = DeadlineFleet(made, LeastBids(made, [1.0]), scheme, [job])
+    fleet.run()
+    pause, read = suspend_us(job.memory_gib), resume_us(job.memory_gib, is_same_zone=False)
+    assert (job.launches, job.revocations) == (1 + leaves, 0)
+    assert job.ended_us - job.submit_us == pytest.approx(10 * hour + (pause + read if leaves else 0), abs=2)
+    moved = 0.01 * (1.0 + job.memory_gib) if leaves else 0.01
+    assert fleet.paid == pytest.approx(0.02 + (9 * 0.02 if leaves else 8 * later_price) + moved)
+
+
+def test_a_job_does_not_leave_if_it_could_be_late_from_there() -> None:
+    """The last checkpoint would end when on demand there is no time left to read it."""
+    made = two_zones(PriceSteps(np.array([0, 48 * HOUR_US + 60]), np.array([0.01, 0.05]), 99 * HOUR_US))
+    [job] = deadline_jobs(made, [VenueJob(48 * HOUR_US, 3 * HOUR_US, 0)])
+    job.deadline_us = job.submit_us + 3 * HOUR_US + 2 * suspend_us(job.memory_gib)
+    scheme = Scheme(0, 0.0, CheckpointRule.HAZARD, has_net=True, looks_again=True)
+    fleet = DeadlineFleet(made, LeastBids(made, [1.0]), scheme, [job])
+    fleet.run()
+    assert job.ended_us <= job.deadline_us
+
+
 def test_moldable_jobs_declare_their_parallelism(tmp_path: Path) -> None:
     table = tmp_path / "jobs.csv"
     head = "start_s,lifetime_s,cores,parallelism,sigma\n"

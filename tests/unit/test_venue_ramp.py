@@ -87,6 +87,9 @@ def test_a_last_hour_that_the_provider_ends_is_free_and_one_that_the_user_ends_i
     assert lease.ready_us == 4 * HOUR_US + HALF
     shifted = new_lease(RISING, 0, 0.5, 0)
     assert use_until(shifted, RISING, 1.0, 9 * HOUR_US) == pytest.approx(0.4)
+    held = new_lease(RISING, 0, 0.5, 0)
+    assert use_until(held, RISING, 1.0, 4 * HOUR_US + HALF // 3) == pytest.approx(0.4)
+    assert (held.ready_us, held.paid_us) == (4 * HOUR_US + HALF // 3, 5 * HOUR_US)
     fixed = new_lease(RISING, 0, ON_DEMAND, 0)
     assert use_until(fixed, RISING, 2.0, 3 * HOUR_US + 1) == pytest.approx(8.0)
     assert first_above(RISING.at_us, RISING.price, 0, 0.9) == NEVER
@@ -137,6 +140,7 @@ def test_jobs_are_read_from_logs_and_scaled_onto_the_tested_time(tmp_path: Path)
     jobs = place_jobs(made, read_jobs(log), 10, 1)
     assert [job.now_us for job in jobs] == [made.from_us, made.to_us - 2 * DAY_US]
     assert [job.lifetime_us for job in jobs] == [HOUR_US, 2 * HOUR_US]
+    assert [job.lifetime_us for job in place_jobs(made, read_jobs(log), 1, 1)] == [HOUR_US], "the first jobs count"
     for broken in ("1 2 3\n", rows[0].replace("100", "x"), "", rows[0].replace("3600", "nan"), "\x00"):
         log.write_text(broken)
         with pytest.raises(InputError):

@@ -87,6 +87,23 @@ def periodic_run(work_us: float, every_us: float, pause_us: int) -> Checkpointed
     )
 
 
+def stopped_at(run: CheckpointedRun, ends_us: float, pause_us: int) -> CheckpointedRun | None:
+    """Return a run that ends at a time with all its work in a checkpoint; None if it is done by then.
+
+    A checkpoint of its own that ends shortly before is the last one. None also if the work since the one before is less
+    than a checkpoint takes.
+    """
+    at = bisect_right(run.finished_us, ends_us)
+    kept, works = run.finished_us[:at], run.saved_us[:at]
+    begin_us, saved_us = (kept[-1], works[-1]) if at else (0.0, 0.0)
+    worked_us = ends_us - pause_us - begin_us
+    if ends_us >= run.length_us or (worked_us < pause_us and not (at and worked_us < 0.0)):
+        return None
+    if worked_us < 0.0:
+        return CheckpointedRun(begin_us, kept, works, is_cut=True)
+    return CheckpointedRun(ends_us, (*kept, ends_us), (*works, saved_us + worked_us), is_cut=True)
+
+
 def rising_run(work_us: float, rises_us: Iterable[float], pause_us: int) -> CheckpointedRun:
     """Return the run with a checkpoint at each rise of the price, in time since the start; not while one is written."""
     now_us, done_us = 0.0, 0.0

@@ -26,7 +26,7 @@ class MachineType(NamedTuple):
 
 
 LISTED: Mapping[str, MachineType] = {
-    name: MachineType(*numbers)
+    name: MachineType(*map(float, numbers))
     for name, numbers in {
         "m1.small": (1, 1.7, 0.044), "m1.medium": (2, 3.75, 0.087), "m1.large": (4, 7.5, 0.175),
         "m1.xlarge": (8, 15, 0.35), "m2.xlarge": (6.5, 17.1, 0.245), "m2.2xlarge": (13, 34.2, 0.49),

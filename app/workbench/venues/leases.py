@@ -47,14 +47,15 @@ def first_above(at_us: Ints, price: Dollars, from_us: int, bid: float) -> int:
 
 
 def use_until(lease: Lease, steps: PriceSteps, on_demand: float, until_us: int) -> float:
-    """Run a machine until a time or its revocation, and return what is billed; a last partial hour of the provider's
-    own end is free.
+    """Run a machine until a time or its revocation, and return what is billed.
+
+    A machine is held to the end of each hour that it has begun, whether or not it works until then. So an hour within
+    which the provider ends it is free, also if its work was done before.
     """
     end_us, billed = min(until_us, lease.revoked_us), 0.0
     while lease.paid_us < end_us:
-        if lease.revoked_us < min(lease.paid_us + HOUR_US, until_us):
-            break
-        billed += on_demand if lease.bid == ON_DEMAND else last_known(steps, lease.paid_us)
+        if lease.revoked_us >= lease.paid_us + HOUR_US:
+            billed += on_demand if lease.bid == ON_DEMAND else last_known(steps, lease.paid_us)
         lease.paid_us += HOUR_US
     lease.ready_us = end_us
     return billed

@@ -40,7 +40,9 @@ def backtest_price_deadlines(
     for at, level in enumerate(levels):
         scheme = Scheme(at, 0.0, CheckpointRule.HOURLY)
         if method != "thesis":
-            scheme = Scheme(at, 0.0, CheckpointRule.HAZARD, has_net=True, most_over_on_demand=MOST_OVER_ON_DEMAND)
+            scheme = Scheme(
+                at, 0.0, CheckpointRule.HAZARD, has_net=True, looks_again=True, most_over_on_demand=MOST_OVER_ON_DEMAND
+            )
         found = fleet_summary(*fleet_ended(setting, bids, scheme, jobs), fixed)
         cells[f"S_lb {level:g}"] = {"met": 1.0 - found.pop("breaches"), **found}
         setting.progress(at + 1, len(levels))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from app.domain.times import HOUR_US
 from app.venues.rules.checkpoints import CheckpointedRun, CheckpointRule, rising_run, suspend_us
 from app.venues.rules.choose import ON_DEMAND
 from app.venues.rules.provision import MachineWay
@@ -35,6 +36,7 @@ class FleetEvent(IntEnum):
     STOPPED = 2
     ARRIVED = 3
     LATEST_START = 4
+    LOOKED_AGAIN = 5
 
 
 class DeadlineFleet:
@@ -64,6 +66,8 @@ class DeadlineFleet:
                 self._revoked(machine, now_us)
             elif event is FleetEvent.LATEST_START and machine is not None and job is not None:
                 self._latest_start(job, machine, now_us)
+            elif event is FleetEvent.LOOKED_AGAIN and machine is not None and machine.turn == turn:
+                self._look_again(machine, now_us)
 
     def _push(
         self, at_us: float, event: FleetEvent, job: DeadlineJob | None, machine: HeldMachine | None, turn: int = 0
@@ -97,8 +101,37 @@ class DeadlineFleet:
         machine.job, machine.expected_end_us = job, now_us + way.takes_us
         job.launches += 1
         machine.run, machine.turn, job.zone = self._run_of(job, machine, now_us), machine.turn + 1, zone
+        self._follow(machine)
+        if self._scheme.looks_again and machine.lease.bid != ON_DEMAND:
+            self._look_before(machine, machine.lease.paid_us, now_us)
+
+    def _follow(self, machine: HeldMachine) -> None:
+        """Await the end of a machine's run."""
+        assert machine.run is not None
         event = FleetEvent.STOPPED if machine.run.is_cut else FleetEvent.DONE
         self._push(machine.work_from_us + machine.run.length_us, event, None, machine, machine.turn)
+
+    def _look_before(self, machine: HeldMachine, hour_us: int, now_us: int) -> None:
+        """Look for a cheaper machine so long before the end of the next paid hour as a checkpoint takes."""
+        assert machine.job is not None
+        pause_us = suspend_us(machine.job.memory_gib)
+        while hour_us - pause_us <= now_us:
+            hour_us += HOUR_US
+        machine.looks_for_us = hour_us
+        self._push(hour_us - pause_us, FleetEvent.LOOKED_AGAIN, None, machine, machine.turn)
+
+    def _look_again(self, machine: HeldMachine, now_us: int) -> None:
+        """Let a job leave at the end of the hour, with a checkpoint, if it is cheaper elsewhere and as safe."""
+        if machine.job is None:
+            return
+        others = [one for one in self._held if one is not machine]
+        run = self._ways.leaving(machine.job, machine, others, now_us)
+        if run is None:
+            self._look_before(machine, machine.looks_for_us, now_us)
+            return
+        machine.run, machine.turn = run, machine.turn + 1
+        machine.expected_end_us = machine.work_from_us + run.length_us
+        self._follow(machine)
 
     def _run_of(self, job: DeadlineJob, machine: HeldMachine, now_us: int) -> CheckpointedRun:
         lease = machine.lease
@@ -173,7 +206,7 @@ def backtest_ramc_dc(
     places = range(len(levels))
     schemes = [Scheme(at, split_h, rule) for rule in rules for split_h in SPLITS_H for at in places]
     if method != "thesis":
-        schemes = [Scheme(at, 0.0, CheckpointRule.HAZARD, has_net=True) for at in places] + schemes
+        schemes = [Scheme(at, 0.0, CheckpointRule.HAZARD, has_net=True, looks_again=True) for at in places] + schemes
     for number, scheme in enumerate(schemes, 1):
         cells[scheme_name(scheme, levels)] = fleet_summary(*fleet_ended(setting, bids, scheme, jobs), fixed[1])
         setting.progress(number, len(schemes))

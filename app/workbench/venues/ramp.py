@@ -150,7 +150,7 @@ def _end(
     asked = setting.on_demand[job.pool] * ceil(job.lifetime_us / HOUR_US)
     kind = setting.names[chosen.pool].instance_type
     calibrated = costs.calibrated(kind, said, job.now_us)
-    costs.promise(kind, lease.ready_us, paid, said)
+    costs.promise(kind, min(lease.paid_us, lease.revoked_us), paid, said)
     return Fulfilment(job.now_us, revoked, profit, paid, said, calibrated, asked)
 
 
