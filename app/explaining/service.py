@@ -92,7 +92,7 @@ class Explaining:
     async def explanation(self, cloud: str, instance_id: str, project: str | None = None) -> Explanation:
         """Return why an instance was accepted or rejected, and how it ended; the log's length adds no cost.
 
-        With a project, InstanceNotFound if it is for another one; and no other instance is named.
+        With a project, InstanceNotFound if it is for another one; and no instance of another one is named.
         """
         instance = await self._reads.instance(cloud, instance_id, project)
         cloud_id, decision = await self._clouds.id_of(cloud), instance.decision
@@ -121,7 +121,7 @@ class Explaining:
         )
         if found.promise is PromiseStatus.BROKEN:
             found = replace(found, standing=await self._standing(cloud, decision))
-        found = found if project is None else without_others(found)
+        found = found if project is None else without_others(found, project)
         return replace(found, sentences=tuple(explain_in_words(found)))
 
     async def _standing(self, cloud: str, decision: StartDecision) -> Attainment | None:

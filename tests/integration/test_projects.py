@@ -63,7 +63,7 @@ REFUSED = (403, "preemptible.role.insufficient")
 @pytest.mark.parametrize("role", ["project_reader", "project_member"])
 def test_only_our_instances_are_listed_shown_and_explained(ours: dict[str, httpx2.Client], role: str) -> None:
     caller = ours[role]
-    for query, expected in (({}, ["o1", "o2"]), ({"status": "running"}, ["o1"]), ({"project": THEIRS}, ["o1", "o2"])):
+    for query, expected in (({}, ["o1", "o2"]), ({"status": "running"}, ["o1"]), ({"project": OURS}, ["o1", "o2"])):
         listed = caller.get(f"{PATH}/instances", params=query).json()["instances"]
         assert [one["id"] for one in listed] == expected
     first = caller.get(f"{PATH}/instances", params={"limit": 1}).json()
@@ -84,6 +84,40 @@ def test_only_our_instances_are_listed_shown_and_explained(ours: dict[str, httpx
     assert told.status_code == 200
     assert not {name for name in ("t1", "t2", "t3", THEIRS) if f'"{name}"' in told.text or f" {name} " in told.text}
     assert "another-instance" in told.text
+
+
+@pytest.mark.parametrize("role", ["project_reader", "project_member"])
+def test_the_list_of_another_project_is_empty(ours: dict[str, httpx2.Client], role: str) -> None:
+    """As if its instances did not exist, whether there is such a project or not."""
+    for project in (THEIRS, "nobodys"):
+        for more in ({}, {"status": "running"}, {"market": "spot", "limit": 1}):
+            answer = ours[role].get(f"{PATH}/instances", params={"project": project, **more})
+            assert (answer.status_code, answer.json()["instances"], answer.json().get("links", [])) == (200, [], [])
+        answer = ours[role].get(f"{PATH}/instances", params={"project": project, "marker": "t1"})
+        assert code(answer) == (400, "preemptible.marker.invalid")
+        answer = ours[role].get("/v1/clouds/none/instances", params={"project": project})
+        assert code(answer) == (404, "preemptible.cloud.not_found")
+
+
+def test_what_evicted_an_instance_is_named_to_its_own_project_alone(
+    service: Service, client: httpx2.Client, ours: dict[str, httpx2.Client]
+) -> None:
+    path = "/v1/clouds/named"
+    post(client, "/v1/clouds", {"name": "named", "policy": {"guarantee": "none"}})
+    post(client, f"{path}/nodes", {"name": "n", "cores": 2})
+    post(client, f"{path}/flavors", {"name": "c1", "cores": 1})
+    for name, project in (("o10", OURS), ("o11", OURS)):
+        spot = {"id": name, "market": "spot", "flavor": "c1", "lifetime_s": 60, "project": project}
+        post(client, f"{path}/instances", spot)
+    for name, project, victim, told in (("o12", OURS, "o11", "o12"), ("t12", THEIRS, "o10", "another-instance")):
+        peak = {"id": name, "market": "on_demand", "flavor": "c1", "project": project, "user": "of-a-user"}
+        assert [one["id"] for one in post(client, f"{path}/instances", peak)["victims"]] == [victim]
+        answer = ours["project_reader"].get(f"{path}/instances/{victim}/explanation")
+        explained = answer.json()
+        assert explained["eviction"]["cause_id"] == told
+        assert any(f"the on-demand instance {told}, " in one for one in explained["sentences"]), explained["sentences"]
+        assert "t12" not in answer.text
+        assert [one["id"] for one in explained["eviction"]["victims"]] == [victim]
 
 
 def test_a_member_starts_and_ends_what_is_of_the_project(ours: dict[str, httpx2.Client]) -> None:

@@ -83,6 +83,7 @@ def test_a_server_is_created_with_a_promise_or_refused_and_deleted(lab: NovaLab)
     assert refused.returncode == 1
     assert "was refused, it is deleted again" in refused.stderr
     assert "lifetime" in refused.stderr
+    assert "It is explained by" not in refused.stderr, "Tenure has nothing to explain"
     until(lambda: not list(lab.cloud.compute.servers(name="job-2")), WITHIN_S, lambda: "job-2 is still there")
     never = openstack(lab, "server", "explain", "job-2")
     assert "Tenure was never asked for this server" in never.stderr, "without a lifetime the filter refuses by itself"
@@ -146,7 +147,7 @@ def evict(ask: Asking, server: str) -> None:
     assert ask("drill", "--yes")["id"] == server
     (leaving,) = ask("eviction", "list")
     assert leaving["id"] == server
-    ask.quietly("eviction", "confirm", server)
+    ask.quietly("eviction", "confirm", server, "--yes")
     assert ask("eviction", "list") == []
 
 

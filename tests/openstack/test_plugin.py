@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -141,6 +142,23 @@ def test_quotes_tell_what_would_be_promised(openstack: Command) -> None:
     assert looser["eviction_probability"] == 0.5
 
 
+FULL_AT = "1970-01-03T00:00:00Z"
+
+
+def test_a_quote_without_room_says_so(openstack: Command, service: Service) -> None:
+    path, full = "/v1/clouds/quoted", []
+    while service.client.get(f"{path}/quotes").raise_for_status().json()["quotes"][0]["slots"]:
+        full.append(f"full-{len(full)}")
+        body = {"id": full[-1], "market": "on_demand", "flavor": "small", "at": FULL_AT}
+        service.client.post(f"{path}/instances", json=body).raise_for_status()
+    done = openstack.run("tenure", "quote", "-f", "json", cloud="quoted")
+    for name in full:
+        service.client.delete(f"{path}/instances/{name}", params={"at": FULL_AT}).raise_for_status()
+    assert checked(("quote",), done.stdout)[0]["slots"] == 0
+    assert "small: no room for one more now" in done.stderr
+    assert "no room" not in openstack.run("tenure", "quote", cloud="quoted").stderr
+
+
 def test_a_server_is_shown_by_its_newest_life(openstack: Command) -> None:
     assert openstack.told("server", "show", SERVER)["id"] == f"{SERVER}.2"
     assert openstack.told("server", "explain", f"{SERVER}.2")["id"] == f"{SERVER}.2", "as the list names it"
@@ -163,7 +181,7 @@ THEIRS = "00000000-0000-4000-8000-00000000000a"
 PAYING = "00000000-0000-4000-8000-0000000000b0"
 REFUSED_ID = "00000000-0000-4000-8000-0000000000b1"
 AGAIN = "00000000-0000-4000-8000-0000000000b2"
-MADE = {"paying": PAYING, "job-1": REFUSED_ID}
+MADE = {"paying": PAYING, "job-1": REFUSED_ID, "hinted": FAULTY}
 GONE = {"job-1": [REFUSED_ID], "job-2": [NOBODY, AGAIN], "job-3": [REFUSED_ID, AGAIN], "unknown": [NOBODY]}
 
 
@@ -171,11 +189,13 @@ class Nova(BaseHTTPRequestHandler):
     """A Nova with two servers: one that there is, one that was deleted lately. `may_see_all` is for admins.
 
     It knows two more by themselves: one in error, and one of another project, whose name two have. `GONE` are the names
-    of those that it has deleted. `hides_specs`: nobody sees the extra specs of its flavors.
+    of those that it has deleted. `hides_specs`: nobody sees the extra specs of its flavors. `is_ill`: it tells of no
+    single server.
     """
 
     may_see_all = True
     hides_specs = False
+    is_ill = False
     ordered: ClassVar[list[dict[str, Any]]] = []
     deleted: ClassVar[list[str]] = []
 
@@ -191,9 +211,11 @@ class Nova(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path, _, asked = self.path.partition("?")
         status, told = 200, self._told(path, parse_qs(asked))
-        names = ("bad", "theirs", "twice", "nobody", "never", NOBODY, *GONE)
+        names = ("bad", "theirs", "twice", "nobody", "never", NOBODY, SERVER, *GONE)
         if path in (f"/v2.1/servers/{name}" for name in names):
             status, told = 404, {"itemNotFound": {"code": 404, "message": "no"}}
+        if self.is_ill and path.startswith("/v2.1/servers/"):
+            status, told = 500, {"computeFault": {"code": 500, "message": "no"}}
         if self.hides_specs and path.endswith("/os-extra_specs"):
             status, told = 403, {"forbidden": {"code": 403, "message": "no"}}
         if "all_tenants" in asked and not self.may_see_all:
@@ -229,7 +251,7 @@ class Nova(BaseHTTPRequestHandler):
                     "fault": {"code": 500, "message": FAULT},
                 }
             },
-            f"/v2.1/servers/{OTHER}": {"server": {"id": OTHER, "name": "web", "status": "ACTIVE"}},
+            f"/v2.1/servers/{OTHER}": {"server": {"id": OTHER, "name": "web", "status": "ACTIVE", "hostId": "h"}},
             f"/v2.1/servers/{FAULTY}": {
                 "server": {"id": FAULTY, "name": "bad", "status": "ERROR", "fault": {"code": 500, "message": FAULT}}
             },
@@ -365,6 +387,8 @@ def test_a_refused_server_is_found_by_the_id_and_the_name(openstack: Command, se
         told = command.refused("server", "create", "--flavor", "spot.small", *ORDER, "job-1", cloud="quoted")
         assert f"Server {REFUSED_ID} was refused, it is deleted again: {FAULT}." in told
         assert f"openstack tenure server explain {REFUSED_ID}" in told
+        hinted = command.refused("server", "create", "--flavor", "spot.small", *ORDER, "hinted", cloud="quoted")
+        assert hinted.rstrip().endswith(f"Server {FAULTY} was refused, it is deleted again: {FAULT}."), hinted
         listed = {row["name"]: row["id"] for row in command.told("server", "list", cloud="quoted")}
         assert listed["web"] == OTHER
         for name, found in (("job-1", REFUSED_ID), ("job-2", AGAIN), (REFUSED_ID, REFUSED_ID)):
@@ -416,7 +440,8 @@ def test_a_server_that_never_came_to_tenure_is_told_with_its_fault(openstack: Co
     with beside_nova(openstack, service) as beside:
         for words in (("server", "explain", "bad"), ("server", "show", FAULTY)):
             told = beside.refused(*words)
-            assert "Tenure was never asked for this server" in told
+            assert "Tenure was never asked for this server, or it is another project's, or it ran without" in told
+            assert "put on a host by force" in told
             assert FAULT in told
         assert f"openstack server show {NOBODY}" in beside.refused("server", "explain", NOBODY)
     assert f"openstack server show {NOBODY}" in openstack.refused("server", "explain", NOBODY), "no Nova answers there"
@@ -445,6 +470,25 @@ def test_nobody_answers_is_a_sentence(openstack: Command) -> None:
         assert told.startswith("Nobody answers at http://127.0.0.1:9. ")
         assert "Errno" not in told
         assert "HTTPConnection" not in told
+
+
+def test_a_service_that_stands_still_is_a_sentence(openstack: Command) -> None:
+    """It takes connections and answers nothing. The limit is shorter here."""
+    program = (
+        "import sys, tenureclient.api as api; api.TIMEOUT_S = 1.0\n"
+        "from openstackclient.shell import main; sys.exit(main(sys.argv[1:]))"
+    )
+    own = {"PYTHONPATH": str(openstack.installed), "PYTHONWARNINGS": "ignore", "TENURE_CLOUD": "north"}
+    command = [str(PROGRAMS / "python"), "-c", program, "tenure", "quote"]
+    with socket.create_server(("127.0.0.1", 0)) as still:
+        url = f"http://127.0.0.1:{still.getsockname()[1]}"
+        login = {**openstack.login, "OS_ENDPOINT": url, "TENURE_URL": url}
+        done = subprocess.run(
+            command, env=os.environ | own | login, capture_output=True, text=True, check=False, timeout=120
+        )
+    assert done.returncode == 1, done.stderr
+    assert f"No answer came in time from {url}. " in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_who_may_not_see_the_log_is_told_who_may(openstack: Command, service: Service) -> None:
@@ -496,7 +540,9 @@ def test_who_may_run_no_drill_is_told_who_may(openstack: Command, service: Servi
 def test_what_a_daemon_undoes_is_told(openstack: Command, deed: str, enables: str) -> None:
     done = openstack.run("tenure", "node", deed, "cmp-2", "-f", "json")
     assert json.loads(done.stdout)["name"] == "cmp-2"
-    for told in (done.stderr, " ".join(openstack.run("tenure", "node", deed, "--help").stdout.split())):
+    helped = " ".join(openstack.run("tenure", "node", deed, "--help").stdout.split())
+    assert "within seconds. In a cloud" in helped
+    for told in (done.stderr, helped):
         assert f"openstack compute service set --{enables} HOST nova-compute" in told
         assert "daemon" in told
 
@@ -523,7 +569,17 @@ def test_a_token_of_tenures_own_works_in_any_shell(openstack: Command, service: 
     assert "north" in done.stdout
 
 
-def test_what_an_admin_changes(openstack: Command, service: Service) -> None:
+def test_an_admin_is_told_which_fields_a_policy_has(openstack: Command) -> None:
+    assert "openstack tenure policy show" in " ".join(openstack.run("tenure", "policy", "set", "--help").stdout.split())
+
+
+def test_the_newest_events_are_listed(openstack: Command, service: Service) -> None:
+    last = service.last_seq("north")
+    assert [row["seq"] for row in openstack.told("event", "list", "--limit", "2")] == [last - 1, last]
+    assert [row["seq"] for row in openstack.told("event", "list", "--limit", "2", "--after", "0")] == [1, 2]
+
+
+def test_what_an_admin_changes(openstack: Command, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     assert openstack.told("policy", "set", "grace_s=90", "eviction_policy=yjf")["grace_s"] == 90
     assert openstack.told("node", "drain", "cmp-2")["status"] == "drained"
     assert openstack.told("node", "open", "cmp-2")["status"] == "open"
@@ -532,8 +588,21 @@ def test_what_an_admin_changes(openstack: Command, service: Service) -> None:
     assert openstack.told("drill", "--yes")["id"] == victim["id"] == OTHER
     (row,) = openstack.told("eviction", "list")
     assert row["id"] == OTHER
-    assert openstack.run("tenure", "eviction", "confirm", OTHER).returncode == 0
+    with beside_nova(openstack, service) as beside:
+        told = beside.refused("eviction", "confirm", OTHER)
+        assert f"Server {OTHER} is still on a host of Nova's, in state ACTIVE. A confirmation ends it now" in told
+        assert f"openstack tenure eviction confirm {OTHER} --yes" in told
+        monkeypatch.setattr(Nova, "is_ill", True)
+        assert "Nova does not tell whether" in beside.refused("eviction", "confirm", OTHER)
+        assert [row["status"] for row in openstack.told("eviction", "list")] == [row["status"]]
+        assert beside.run("tenure", "eviction", "confirm", OTHER, "--yes").returncode == 0
+        monkeypatch.setattr(Nova, "is_ill", False)
+        assert openstack.told("eviction", "list") == []
+        assert openstack.told("drill", "--yes")["id"] == f"{SERVER}.2"
+        gone = beside.run("tenure", "eviction", "confirm", f"{SERVER}.2")
+        assert gone.returncode == 0, gone.stderr
     assert openstack.told("eviction", "list") == []
+    assert openstack.run("tenure", "eviction", "confirm", SERVER).returncode == 0, "no Nova answers there"
 
 
 def test_webhooks_come_and_go(openstack: Command) -> None:
@@ -565,7 +634,10 @@ def test_a_cloud_must_be_named_where_there_are_several(openstack: Command) -> No
 
 
 def test_wrong_options_are_told_before_anything_is_asked(openstack: Command) -> None:
-    for words in (("quote", "--lifetime", "soon"), ("quote", "--probability", "2"), ("policy", "set", "grace_s")):
+    endless = ("server", "create", "--flavor", "spot.small", "--image", "tiny", "--lifetime", "0", "x")
+    for words in (
+        ("quote", "--lifetime", "soon"), ("quote", "--probability", "2"), ("policy", "set", "grace_s"), endless,
+    ):  # fmt: skip
         done = openstack.run("tenure", *words)
         assert done.returncode == 2
         assert "Traceback" not in done.stderr

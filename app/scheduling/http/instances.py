@@ -222,9 +222,12 @@ async def show_drill_victim(request: Request) -> Response:
 
 
 async def list_instances(request: Request) -> Response:
-    """List instances in the order of their starts, including rejected ones."""
+    """List instances in the order of their starts, including rejected ones.
+
+    To callers of one project the instances of others do not exist: their list of another project is empty.
+    """
     query = read_query(request, InstancesQuery)
-    name, project = request.path_params["cloud"], project_of(request) or query.project
+    name, project = request.path_params["cloud"], _listed_project(project_of(request), query.project)
     if query.status is InstanceStatus.RUNNING and project is None:
         state = partial(reached(request, Scheduler).state, name)
         page = await reached(request, LogReads).running(name, state, query.marker, query.limit, query.market)
@@ -233,6 +236,13 @@ async def list_instances(request: Request) -> Response:
         page = await reached(request, LogReads).instances(name, *asked, project)
     answers = [instance_answer(record) for record in page.items]
     return respond(InstancesAnswer(instances=answers, links=next_link(request, page.marker)))
+
+
+def _listed_project(own: str | None, asked: str | None) -> str | None:
+    """Return the project whose instances are listed; None: all. No instance is for the one without a name."""
+    if own is None:
+        return asked
+    return own if asked in (None, own) else ""
 
 
 async def show_instance(request: Request) -> Response:

@@ -188,7 +188,9 @@ class DrillQuery(Query):
 class InstancesQuery(PageQuery):
     status: InstanceStatus | None = None
     market: Market | None = None
-    project: Name | None = Field(None, description="Only instances for this project.")
+    project: Name | None = Field(
+        None, description="Only instances for this project. Callers of one project see none of another."
+    )
 
 
 def start_answer(decision: StartDecision, seq: int, job: str | None = None) -> StartAnswer:

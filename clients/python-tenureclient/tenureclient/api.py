@@ -9,6 +9,8 @@ from urllib.parse import quote, urlsplit
 from keystoneauth1.adapter import Adapter
 
 SERVICE_TYPE = "preemptible"
+TIMEOUT_S = 60.0
+"""A request without an answer is given up after so long, unless the session has a limit of its own."""
 _PAGE = 1000
 _MOST_LIVES = 100
 NOT_FOUND = "preemptible.instance.not_found"
@@ -97,6 +99,8 @@ class TenureApi:
     ) -> dict[str, Any]:
         """Send a request, and return the answer. Fields that are None are left out."""
         more: dict[str, Any] = {} if body is None else {"json": _given(body)}
+        if self._adapter.session.timeout is None:
+            more["timeout"] = TIMEOUT_S
         answer = self._adapter.request(path, method, params=_given(query or {}), raise_exc=False, **more)
         if not answer.ok:
             raise _refusal(answer)

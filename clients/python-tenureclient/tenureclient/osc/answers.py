@@ -92,6 +92,8 @@ def told(needs: str = "") -> Iterator[None]:
         code = f" ({refused.code})" if refused.code else ""
         more = f". {needs}{_ROLES}" if refused.code == _ROLE else ""
         raise exceptions.CommandError(f"{refused}{code}{more}") from refused
+    except of_keystone.ConnectTimeout as error:
+        raise exceptions.CommandError(_too_late(str(error))) from error
     except of_keystone.ConnectionError as error:
         raise exceptions.CommandError(_unanswered(str(error))) from error
     except of_keystone.CatalogException as error:
@@ -99,9 +101,20 @@ def told(needs: str = "") -> Iterator[None]:
 
 
 def _unanswered(error: str) -> str:
+    return f"Nobody answers at {_address(error)}. {_WHERE}"
+
+
+def _too_late(error: str) -> str:
+    return (
+        f"No answer came in time from {_address(error)}. A change that was asked for may have been made all the same."
+        " Try again later"
+    )
+
+
+def _address(error: str) -> str:
+    """Return the address that a failed request went to."""
     found = _ADDRESS.search(error)
-    address = f"{urlsplit(found[0]).scheme}://{urlsplit(found[0]).netloc}" if found else "the address of Tenure"
-    return f"Nobody answers at {address}. {_WHERE}"
+    return f"{urlsplit(found[0]).scheme}://{urlsplit(found[0]).netloc}" if found else "the address of Tenure"
 
 
 def field(item: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - JSON
@@ -123,6 +136,14 @@ def duration_s(text: str) -> float:
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration: write 45s, 90m, 24h or 30d")
     return float(found[1]) * _SECONDS[found[2]]
+
+
+def lifetime_s(text: str) -> float:
+    """Return the seconds of a duration that is not 0. Raises ArgumentTypeError if it is none."""
+    found_s = duration_s(text)
+    if not found_s:
+        raise argparse.ArgumentTypeError(f"{text!r} is no lifetime: it must be longer than 0")
+    return found_s
 
 
 def probability(text: str) -> float:

@@ -79,7 +79,11 @@ class SetPolicy(TenureShow):
         """Return the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.add_argument(
-            "fields", metavar="<field=value>", nargs="+", type=_field, help="Such as eviction_probability=0.02"
+            "fields",
+            metavar="<field=value>",
+            nargs="+",
+            type=_field,
+            help="Such as eviction_probability=0.02; openstack tenure policy show lists the fields",
         )
         return parser
 

@@ -9,8 +9,8 @@ from typing import Any
 from osc_lib import exceptions
 
 from tenureclient.api import NOT_FOUND, RequestRefused, TenureApi
-from tenureclient.osc.answers import TenureShow, duration_s, probability, shown
-from tenureclient.osc.novas import check_spot
+from tenureclient.osc.answers import TenureShow, duration_s, lifetime_s, probability, shown
+from tenureclient.osc.novas import check_spot, is_known
 from tenureclient.osc.ordering import add_options, order_of
 from tenureclient.osc.servers import FIELDS, with_promise
 
@@ -25,7 +25,7 @@ class CreateSpotServer(TenureShow):
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.add_argument("name", metavar="<name>", help="Name of the server")
         parser.add_argument("--flavor", metavar="<flavor>", required=True, help="A spot flavor, by name or id")
-        parser.add_argument("--lifetime", metavar="<time>", type=duration_s, help="Lifetime, such as 2h")
+        parser.add_argument("--lifetime", metavar="<time>", type=lifetime_s, help="Lifetime, such as 2h")
         parser.add_argument("--probability", metavar="<p>", type=probability, help="Acceptable risk of an eviction")
         parser.add_argument("--keep", action="store_true", help="Keep a server that was refused, in state ERROR")
         parser.add_argument(
@@ -47,8 +47,7 @@ class CreateSpotServer(TenureShow):
             why = (server.fault or {}).get("message") or "Nova does not say why"
             kept = self._end(compute, server.id, keep=given.keep)
             raise exceptions.CommandError(
-                f"Server {server.id} was refused, {kept}: {why.rstrip('.')}."
-                f" It is explained by: openstack tenure server explain {server.id}"
+                f"Server {server.id} was refused, {kept}: {why.rstrip('.')}.{_explained_by(tenure, server.id)}"
             )
         life = self._life(tenure, server.id)
         if life["market"] != "spot":
@@ -85,3 +84,14 @@ class CreateSpotServer(TenureShow):
             if time.monotonic() > deadline:
                 raise exceptions.CommandError(f"Server {server} is still in state {found.status} after {timeout_s:g} s")
             time.sleep(_LOOK_S)
+
+
+def _explained_by(tenure: TenureApi, server: str) -> str:
+    """Return where a refusal is explained. Of what Nova, or Tenure's filter in it, refused, Tenure may know nothing."""
+    from keystoneauth1.exceptions import ClientException  # noqa: PLC0415 - `openstack --help` loads no HTTP library
+
+    try:
+        is_explained = is_known(tenure, server)
+    except (RequestRefused, ClientException):  # Nova's reason is told all the same
+        is_explained = True
+    return f" It is explained by: openstack tenure server explain {server}" if is_explained else ""

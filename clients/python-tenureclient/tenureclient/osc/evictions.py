@@ -9,7 +9,7 @@ from osc_lib import exceptions
 
 from tenureclient.api import TenureApi, part
 from tenureclient.osc.answers import TenureCommand, TenureLister, TenureShow, shown
-from tenureclient.osc.novas import life_of, named
+from tenureclient.osc.novas import life_of, named, status_on_host
 from tenureclient.osc.servers import with_promise
 
 
@@ -31,12 +31,24 @@ class ConfirmEviction(TenureCommand):
         """Return the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.add_argument("server", metavar="<server>", help="Name or id of the server")
+        parser.add_argument("--yes", action="store_true", help="Do so though it is there still: that ends it now")
         return parser
 
     def tell(self, tenure: TenureApi, given: argparse.Namespace) -> Any:  # noqa: ANN401 - of cliff
         """Confirm the hand-over of the server's newest life."""
         life = life_of(self.app.client_manager, tenure, given.server)
+        if life["status"] == "evicted" and not given.yes:
+            self._check_gone(life["id"].partition(".")[0])
         tenure.post(f"/handovers/{part(life['id'])}/confirm")
+
+    def _check_gone(self, server: str) -> None:
+        """Raise CommandError if a server is on a host of Nova's still: a daemon would end it before its time."""
+        status = status_on_host(self.app.client_manager, server)
+        if status is not None:
+            raise exceptions.CommandError(
+                f"Server {server} is still on a host of Nova's, in state {status}. A confirmation ends it now, before"
+                f" its time is up. To do it all the same: openstack tenure eviction confirm {server} --yes"
+            )
 
 
 class DrillEviction(TenureShow):

@@ -44,7 +44,7 @@ class _OfNode(TenureShow):
 
 
 class DrainNode(_OfNode):
-    """Let a node take no more servers (admin); a daemon (tenure nova run) undoes it within seconds
+    """Let a node take no more servers (admin); a daemon (tenure nova run) undoes it within seconds.
 
     In a cloud that a daemon keeps, drain the host in Nova: openstack compute service set --disable HOST nova-compute.
     """
@@ -54,7 +54,7 @@ class DrainNode(_OfNode):
 
 
 class OpenNode(_OfNode):
-    """Let a drained node take servers again (admin); a daemon (tenure nova run) undoes it within seconds
+    """Let a drained node take servers again (admin); a daemon (tenure nova run) undoes it within seconds.
 
     In a cloud that a daemon keeps, open the host in Nova: openstack compute service set --enable HOST nova-compute.
     """

@@ -16,6 +16,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_ .-]+")
 _MARKET = "tenure:market"
 _LISTED_AS = "tenure:flavor"
 _SPOT = "spot"
+_GONE = ("DELETED", "SOFT_DELETED")
 _EVER = "1970-01-01T00:00:00Z"
 _MOST_TRIED = 50
 _WHERE_IDS = "openstack tenure server list shows ids"
@@ -36,8 +37,9 @@ def life_of(manager: Any, tenure: TenureApi, name: str) -> dict[str, Any]:  # no
             raise
         why = _fault(manager, server.partition(".")[0])
         raise exceptions.CommandError(
-            f"Tenure was never asked for this server ({refused.code}). What Nova refuses, or Tenure's filter in Nova by"
-            f" itself as for a wrong hint, does not come to it. {why}"
+            f"Tenure was never asked for this server, or it is another project's, or it ran without a promise, as one"
+            f" that was put on a host by force, and was deleted for that ({refused.code}). What Nova refuses, or"
+            f" Tenure's filter in Nova by itself as for a wrong hint, does not come to Tenure. {why}"
         ) from refused
 
 
@@ -53,6 +55,25 @@ def _fault(manager: Any, server: str) -> str:  # noqa: ANN401 - as above
         return where
     message = (found.fault or {}).get("message")
     return f"Nova's fault of it: {message}" if message else where
+
+
+def status_on_host(manager: Any, server: str) -> str | None:  # noqa: ANN401 - as above
+    """Return Nova's status of a server that is still on a host; None if it is not, or if there is no Nova to ask.
+
+    Raises CommandError if Nova cannot tell.
+    """
+    from keystoneauth1.exceptions import CatalogException, ClientException  # noqa: PLC0415 - as above
+    from openstack.exceptions import NotFoundException, SDKException  # noqa: PLC0415 - as above
+
+    try:
+        found = manager.sdk_connection.compute.get_server(server)
+    except (NotFoundException, CatalogException, AttributeError):  # the last one as above
+        return None
+    except (SDKException, ClientException) as error:
+        raise exceptions.CommandError(
+            f"Nova does not tell whether server {server} is gone: {str(error).rstrip('.')}. With --yes it is not asked"
+        ) from error
+    return str(found.status) if found.host_id and found.status not in _GONE else None
 
 
 def _server_id(manager: Any, tenure: TenureApi, name: str) -> str:  # noqa: ANN401 - as above
@@ -79,7 +100,7 @@ def _deleted_id(manager: Any, tenure: TenureApi, name: str) -> str:  # noqa: ANN
     """Return the id of the only deleted server of a name; of several the only one that Tenure knows."""
     ids = _deleted_ids(manager, name)
     if len(ids) > 1:
-        ids = [one for one in ids[:_MOST_TRIED] if _is_known(tenure, one)] or ids
+        ids = [one for one in ids[:_MOST_TRIED] if is_known(tenure, one)] or ids
     if not ids:
         raise exceptions.CommandError(
             f"No server with the name {name!r}, nor a deleted one of which Nova still tells ({_WHERE_IDS})"
@@ -107,7 +128,8 @@ def _deleted_ids(manager: Any, name: str) -> list[str]:  # noqa: ANN401 - as abo
     return []
 
 
-def _is_known(tenure: TenureApi, server: str) -> bool:
+def is_known(tenure: TenureApi, server: str) -> bool:
+    """Return True if Tenure was asked for a server of this id, and tells it to the caller."""
     try:
         tenure.get(f"/instances/{part(server)}")
     except RequestRefused as refused:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from tenureclient.api import TenureApi
-from tenureclient.osc.answers import TenureLister, duration_s, probability
+from tenureclient.osc.answers import TenureLister, lifetime_s, probability
 from tenureclient.osc.novas import flavor_name
 
 
@@ -23,7 +23,7 @@ class ListQuotes(TenureLister):
         """Return the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.add_argument("--flavor", metavar="<flavor>", help="Name of a flavor, or name or id of one of Nova's")
-        parser.add_argument("--lifetime", metavar="<time>", type=duration_s, help="Lifetime to ask for, such as 2h")
+        parser.add_argument("--lifetime", metavar="<time>", type=lifetime_s, help="Lifetime to ask for, such as 2h")
         parser.add_argument("--probability", metavar="<p>", type=probability, help="Acceptable risk of an eviction")
         return parser
 
@@ -34,4 +34,8 @@ class ListQuotes(TenureLister):
             known = {one["name"] for one in tenure.every("/flavors", "flavors")}
             flavor = flavor_name(self.app.client_manager, flavor, known)
         asked = {"lifetime_s": given.lifetime, "eviction_probability": given.probability}
-        return self.rows(tenure.get("/quotes", flavor=flavor, **asked)["quotes"])
+        quotes = tenure.get("/quotes", flavor=flavor, **asked)["quotes"]
+        for quote in quotes:
+            if not quote["slots"]:
+                self.note(f"{quote['flavor']}: no room for one more now, so none would be admitted")
+        return self.rows(quotes)
