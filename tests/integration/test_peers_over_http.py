@@ -126,10 +126,10 @@ def test_an_operator_tells_the_rate_of_a_link_until_it_is_learned(service: Servi
     async def rates() -> tuple[LinkRate | None, LinkRate | None]:
         database = Database(service.settings.database_url)
         samples = LinkSamples(database)
-        before = await Links(samples).of("slow", Direction.IN, 8)
+        before = (await Links(samples).of("slow", Direction.IN, 8)).rate
         for _ in range(LEAST_SAMPLES):
             await samples.add("slow", "in", 8 * 10**6, SECOND_US)
-        after = await Links(samples).of("slow", Direction.IN, 8)
+        after = (await Links(samples).of("slow", Direction.IN, 8)).rate
         await database.close()
         return before, after
 

@@ -88,7 +88,7 @@ def test_only_our_instances_are_listed_shown_and_explained(ours: dict[str, httpx
 
 @pytest.mark.parametrize("role", ["project_reader", "project_member"])
 def test_the_list_of_another_project_is_empty(ours: dict[str, httpx2.Client], role: str) -> None:
-    """As if its instances did not exist, whether there is such a project or not."""
+    """Its instances do not exist for them, whether there is such a project or not."""
     for project in (THEIRS, "nobodys"):
         for more in ({}, {"status": "running"}, {"market": "spot", "limit": 1}):
             answer = ours[role].get(f"{PATH}/instances", params={"project": project, **more})

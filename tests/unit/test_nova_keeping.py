@@ -152,7 +152,7 @@ def test_what_another_daemon_has_seen_end_or_move_is_not_observed_where_it_was(n
 
 @pytest.mark.parametrize("leaves_by", [None, LONG_AGO])
 def test_what_its_user_has_shelved_since_it_was_evicted_is_not_deleted(leaves_by: datetime | None) -> None:
-    """What was seen of it is some seconds old."""
+    """The last look at it is some seconds old."""
     shelved = replace(SPOT, status="SHELVED_OFFLOADED", node=None)
     world = World([SPOT], shelved, replace(KNOWN, ended_at=LONG_AGO, leaves_by=leaves_by), is_full=False)
     keeper = keeper_of(world)

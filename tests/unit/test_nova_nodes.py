@@ -11,7 +11,7 @@ import pytest
 
 from app.domain.values import Resources
 from app.nova import syncing
-from app.nova.books import TenureSide
+from app.nova.books import TenureSide, _Seen
 from app.nova.cloud import Provider
 from app.nova.rules.lives import Life
 from app.nova.rules.nodes import NodeFacts, NodeStepKind
@@ -166,7 +166,7 @@ def test_a_log_that_was_put_back_knows_fewer_lives() -> None:
     first = books.newest(SERVER.server)
     assert first is not None
     assert first.life.number == 3
-    books._remember(first.life)
+    books._remember(SERVER.server, _Seen(first.life.number, first.life.number))
     cloud.known = (SERVER.server,)
     again = books.newest(SERVER.server)
     assert again is not None

@@ -116,8 +116,8 @@ WHERE pool_id = ANY(%(pools)s) AND day BETWEEN %(first)s AND %(last)s ORDER BY p
 _POOLS_AT_ONCE = 50
 _SENT_HEAD = 20
 _SENT = np.dtype([("length", ">i4"), ("value", ">i8")])
-"""What `array_send` makes of an array of bigint without nulls: five numbers of four bytes, then each value after its
-length. Millions of numbers as objects of Python would take seconds, and memory that the process does not give back.
+"""The answer of `array_send` for an array of bigint without nulls: five numbers of four bytes, then each value after
+its length. Millions of numbers as objects of Python would take seconds, and memory that the process does not give back.
 """
 _REMOVE_OF_VENUE = (
     "DELETE FROM pool_observation USING pool JOIN venue ON venue.id = venue_id "
