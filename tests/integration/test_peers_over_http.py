@@ -157,7 +157,7 @@ def test_what_came_tells_the_rate_of_a_link(service: Service, run: Run) -> None:
     assert {link: len(found) for link, found in asyncio.run(come()).items()} == {("far", "in"): MOST_SAMPLES}
     ways = {one["direction"]: one for one in service.client.get("/v1/peers/far/standing").json()["data_links"]}
     assert (ways["in"]["bytes_per_s"], ways["in"]["samples"], ways["in"]["active"]) == (8 * 10**6, MOST_SAMPLES, 0)
-    assert ways["in"]["gigabyte_s"] == 126
+    assert ways["in"]["gigabyte_s"] == 125
     assert (ways["out"]["bytes_per_s"], ways["out"]["samples"], ways["out"]["gigabyte_s"]) == (None, 0, None)
     code, told = run("standing", "far")
     assert (code, "8.0 MB/s" in told) == (0, True), told
