@@ -73,10 +73,19 @@ class Running:
             self.process.wait(60)
 
 
+def living_in(folder: Path) -> list[psutil.Process]:
+    """The processes of a folder. One without a command line has been killed, and is just ending."""
+    return [p for p in psutil.process_iter(["cmdline", "cwd"]) if str(folder) in str(p.info)]
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
-    left = [p for p in psutil.process_iter(["cmdline", "cwd"]) if str(tmp_path) in str(p.info)]
+    left = living_in(tmp_path)
+    give_up_at = time.monotonic() + 10
+    while any(not process.info["cmdline"] for process in left) and time.monotonic() < give_up_at:
+        time.sleep(0.05)
+        left = living_in(tmp_path)
     told = [str(process.info["cmdline"]) for process in left]
     for process in left:
         with suppress(psutil.NoSuchProcess):
