@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 import uuid
@@ -22,6 +23,10 @@ def row(server: str, moment: str = "2026-11-23T12:00:00Z") -> dict[str, Any]:
     return {"id": server, "status": "DELETED", "flavor": flavor, "created": moment, "updated": moment}
 
 
+def answered(told: dict[str, Any]) -> SimpleNamespace:
+    return SimpleNamespace(status_code=200, content=json.dumps(told).encode(), json=lambda: told)
+
+
 class Nova:
     """A compute service that has no server, and these rows of deleted ones."""
 
@@ -31,10 +36,10 @@ class Nova:
     def get(self, path: str, **_: object) -> SimpleNamespace:
         self.asked.append(path)
         if path.startswith("/servers/detail?"):
-            return SimpleNamespace(status_code=200, json=lambda: {"servers": self.rows})
+            return answered({"servers": self.rows})
         if path.startswith("/servers?"):
             assert "status=BUILD" in path
-            return SimpleNamespace(status_code=200, json=lambda: {"servers": [{"id": UUID, "name": "web"}]})
+            return answered({"servers": [{"id": UUID, "name": "web"}]})
         return SimpleNamespace(status_code=404, reason="Not Found", json=lambda: {"itemNotFound": {"message": "no"}})
 
 
@@ -62,7 +67,7 @@ class LongNova:
         page = ordered[first : first + int(query["limit"])]
         time.sleep(self.drawn.choice((0.0, 0.001, 0.003)))
         links = {"servers_links": [{"rel": "next"}]} if len(page) == int(query["limit"]) else {}
-        return SimpleNamespace(status_code=200, json=lambda: {"servers": page, **links})
+        return answered({"servers": page, **links})
 
 
 class ActingNova:
@@ -78,11 +83,11 @@ class ActingNova:
         assert path.startswith(place)
         rows = [{"action": name, "request_id": f"req-{at}"} for at, (name, _) in enumerate(self.actions)]
         if path.startswith(f"{place}?"):
-            return SimpleNamespace(status_code=200, json=lambda: {"instanceActions": rows})
+            return answered({"instanceActions": rows})
         at = int(path.removeprefix(f"{place}/req-"))
         events = self.actions[at][1]
         told = {} if events is None else {"events": events}
-        return SimpleNamespace(status_code=200, json=lambda: {"instanceAction": rows[at] | told})
+        return answered({"instanceAction": rows[at] | told})
 
 
 def cloud_of(nova: Nova | LongNova | ActingNova, monkeypatch: pytest.MonkeyPatch) -> NovaCloud:
