@@ -168,18 +168,26 @@ vm_memory_high_watermark.absolute = 512MiB
 load_definitions = {folder}/etc/rabbit/definitions.json
 """
 _SERVE = """
-import importlib, os, socket, sys, waitress
-port, module, processes = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-listening = socket.socket()
-listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-listening.bind(("127.0.0.1", port))
-for _ in range(processes - 1):
-    if os.fork() == 0:
-        break
+import importlib, sys
+listen, module, workers = "127.0.0.1:" + sys.argv[1], sys.argv[2], int(sys.argv[3])
 sys.argv = [module.split(".")[0]]
-waitress.serve(
-    importlib.import_module(module).application, sockets=[listening], threads=8, ident=None, channel_timeout=300
-)
+if workers:
+    from gunicorn.app.base import BaseApplication
+
+    class Served(BaseApplication):
+        def load_config(self):
+            for name, value in {"bind": listen, "workers": workers, "timeout": 300}.items():
+                self.cfg.set(name, value)
+
+        def load(self):
+            return importlib.import_module(module).application
+
+    Served().run()
+else:
+    import waitress
+
+    application = importlib.import_module(module).application
+    waitress.serve(application, listen=listen, threads=8, ident=None, channel_timeout=300)
 """
 _NEUTRON = '''
 """The least of Neutron that Nova asks for when servers have no network: that there is nothing, and none is made."""

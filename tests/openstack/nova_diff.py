@@ -1,8 +1,9 @@
 """Measures `tenure nova run` on a large cloud: `python tests/openstack/nova_diff.py --servers 5000`.
 
 A server is made in a whole OpenStack, and its rows in Nova's databases are copied until there are so many. Tenure is
-told of all of them, so both sides agree. Nova's interface is started again with as many processes as there are cores,
-which is its default; the lab has one, to save memory. Then the daemon is started.
+told of all of them, so both sides agree. Nova's interface is started again with as many workers as there are cores,
+which is its default, each with one request at a time; the lab has one process, to save memory. Then the daemon is
+started.
 
     first diff    from the start of the daemon's process to the end of its first comparison of all servers
     diff          a later comparison, and the requests that were answered since the one before. Nodes and flavors are
@@ -55,7 +56,7 @@ def main() -> None:
     parser = command_line("diff", __doc__, computes=10)
     parser.add_argument("--servers", type=int, default=5000)
     parser.add_argument("--seconds", type=int, default=60, help="for how long notifications come")
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="processes of Nova's interface")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes of Nova's interface")
     asked = parser.parse_args()
     with lab_of_command(asked) as lab:
         # Comparisons come often, so that one need not be waited for, and polls seldom: none is counted with one.
@@ -63,7 +64,7 @@ def main() -> None:
         try:
             fill(lab, asked.servers)
             lab.processes.kill("nova_api")
-            lab.start_web("nova_api", processes=asked.processes)
+            lab.start_web("nova_api", workers=asked.workers)
             lab.wait_for_web("nova_api")
             measure_diffs(lab, daemon)
             measure_notifications(lab, daemon, asked.seconds)

@@ -246,8 +246,12 @@ class NovaLab:
         self.processes.start("rabbit", [BROKER], environment)
         self.wait_for_port("rabbit")
 
-    def start_web(self, *names: str, processes: int = 1) -> None:
-        """Start services that are served by WSGI, and the stub of Neutron; all of them if none is named."""
+    def start_web(self, *names: str, workers: int = 0) -> None:
+        """Start services that are served by WSGI, and the stub of Neutron; all of them if none is named.
+
+        Each is one process with threads, to save memory. With `workers` it is so many processes that do one request
+        at a time, as uWSGI does in most clouds.
+        """
         etc = self.folder / "etc"
         own = {
             "keystone": {"OS_KEYSTONE_CONFIG_DIR": f"{etc}/keystone", "OS_KEYSTONE_CONFIG_FILES": "keystone.conf"},
@@ -257,7 +261,7 @@ class NovaLab:
         }
         for name in names or (*WEB, "neutron"):
             words = [etc / "neutron.py"] if name == "neutron" else [etc / "serve.py"]
-            more = [str(self.ports[name]), *([WEB[name], str(processes)] if name in WEB else [])]
+            more = [str(self.ports[name]), *([WEB[name], str(workers)] if name in WEB else [])]
             environment = self._environment() | own.get(name, {})
             self.processes.start(name, [PROGRAMS / "python", *words, *more], environment)
 
