@@ -203,7 +203,7 @@ def main() -> None:
             for number in range(options.rounds):
                 theirs.append(measure_placement(port, options.seconds))
                 make_cloud(service.port, f"round-{number}")
-                found = measure(service, starts(f"round-{number}", int(8000 * options.seconds)), options.seconds)
+                found = measure(service, starts(f"round-{number}", int(20_000 * options.seconds)), options.seconds)
                 ours.append({key: float(str(found[key])) for key in ("per_second", "p99_ms")})
     ratio = report("Tenure", ours) / report("Placement", theirs)
     print(f"Tenure / Placement {ratio:.0f} (bar: {BAR})")

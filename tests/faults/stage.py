@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import IO
 
 import httpx2
+from nursery import Forked
 from surroundings import clean_environment, free_port, own_database, undisturbed
 
 from faults.clock import write_offset
@@ -73,7 +74,7 @@ class TenureProcess:
         self.clock = directory / f"{name}.clock"
         write_offset(self.clock, 0)
         self.log = directory / f"{name}.log"
-        self._popen: subprocess.Popen[bytes] | None = None
+        self._popen: subprocess.Popen[bytes] | Forked | None = None
         self._environment = clean_environment() | {
             "FAULTS_CLOCK": str(self.clock),
             "TENURE_DATABASE_URL": f"postgresql://tenure@127.0.0.1:{database_port}/postgres",
@@ -88,11 +89,14 @@ class TenureProcess:
             self._environment["FAULTS_DEFECT"] = defect
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "faults.process", "worker" if self.name == WORKER else "serve"]
         with self.log.open("ab") as log:
-            self._popen = subprocess.Popen(
-                command, env=self._environment, cwd=self.log.parent, stdout=log, stderr=log, process_group=0
-            )
+            self._popen = self._begun("worker" if self.name == WORKER else "serve", log)
+
+    def _begun(self, command: str, log: IO[bytes]) -> subprocess.Popen[bytes] | Forked:
+        words = [sys.executable, "-m", "faults.process", command]
+        return subprocess.Popen(
+            words, env=self._environment, cwd=self.log.parent, stdout=log, stderr=log, process_group=0
+        )
 
     def is_up(self) -> bool:
         """Return True if the process answers; a worker answers nothing, so it is up while it runs."""
@@ -105,8 +109,8 @@ class TenureProcess:
         return False
 
     def send(self, number: int) -> None:
-        if self._popen is not None and self._popen.poll() is None:
-            os.killpg(self._popen.pid, number)
+        if self._popen is not None:
+            self._popen.send_signal(number)
 
     def kill(self) -> None:
         self.send(signal.SIGKILL)

@@ -45,6 +45,7 @@ class Tally:
     """The findings. `followed`: after how many objects an estimate was at most a rate, by rate; None: never."""
 
     jobs: int = 0
+    refused: int = 0
     wrong: list[str] = field(default_factory=list)
     objects: int = 0
     followed: dict[int, int | None] = field(default_factory=dict)
@@ -79,7 +80,10 @@ class Jobs:
         if is_cut:
             self._home.way.cut_after = self._home.way.came + len(result) // 2
         self._home.submit(name, on_preempted="fail", **body)
-        until(lambda: self._runs(name), WITHIN_S)
+        until(lambda: self._runs(name) or self._is_over(name), WITHIN_S)
+        if self._is_over(name):
+            self._refused(name)
+            return
         self._follow(mbit_s, len(inputs), before)
         for key, content in contents.items():
             self._compare(f"{name}: {key}", content, self._host.read(f"tenure/b/a/{name}/1/in/{key}"))
@@ -102,9 +106,19 @@ class Jobs:
             return self._rng.randbytes(int(4 * MEBIBYTE * (1 + most * self._rng.random() ** 2)))
 
     def _runs(self, name: str) -> bool:
-        job = self._home.job(name)
-        assert job["end"] is None, job
         return bool(self._host.client.get(f"/v1/clouds/b/instances/a.{name}.1").status_code == 200)
+
+    def _is_over(self, name: str) -> bool:
+        return self._home.job(name)["end"] is not None
+
+    def _refused(self, name: str) -> None:
+        """Tell what both logs have of a job that did not run."""
+        with self._changing:
+            self._tally.refused += 1
+        for site in (self._home, self._host):
+            for event in site.events():
+                if event.get("job") == name:
+                    say(f"  {site.name}: {event}")
 
     def _follow(self, mbit_s: int, came: int, before: int) -> None:
         """Note after how many objects over ways of a rate the host expects no more than that rate."""
@@ -146,7 +160,8 @@ def over_ways(mbit_s: int, count: int, cuts: int, rng: Random) -> list[bool]:
         kept = [*judged("inputs, at the host", host, "in"), *judged("outputs, at the origin", home, "out")]
         jobs.run(names[whole:], halved, cut)
     tally, followed = jobs.tally, jobs.tally.followed[halved]
-    say(f"  {tally.jobs} jobs of {count}, {len(cut)} cut twice each; objects that differ: {tally.wrong or 'none'}")
+    say(f"  {tally.jobs} jobs of {count} ended well, {tally.refused} were refused; {len(cut)} were cut twice each")
+    say(f"  objects that differ: {tally.wrong or 'none'}")
     say(f"  an estimate followed within {followed} objects after the ways were half as fast (bar: {FOLLOWS_WITHIN})")
     return [*kept, followed is not None and followed <= FOLLOWS_WITHIN, tally.jobs == count, not tally.wrong]
 

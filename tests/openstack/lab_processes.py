@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -88,6 +89,14 @@ class LabProcesses:
     def processor_s_of(self) -> dict[str, float]:
         """Return the processor time that each has taken so far, with the processes that it started."""
         return {name: sum(_processor_s(one) for one in self._family(name)) for name in self._known}
+
+    def processor_since(self, before_s: Mapping[str, float]) -> str:
+        """Tell the processor time since then by parts: computes together, others with more than a second."""
+        taken_s: Counter[str] = Counter()
+        for name, seconds in self.processor_s_of().items():
+            taken_s["computes" if name.startswith("compute-") else name] += round(seconds - before_s.get(name, 0.0))
+        told = ", ".join(f"{name} {seconds}" for name, seconds in taken_s.most_common() if seconds >= 1)
+        return f"{sum(taken_s.values())} s: {told}"
 
     def _family(self, name: str) -> Iterator[psutil.Process]:
         found = self._found(name)

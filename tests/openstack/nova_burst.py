@@ -69,7 +69,7 @@ class Burst:
         ledger = ledger_of(self._lab)
         evicted = [one for one in ledger.departures if not before or one.seq > before[0].seq]
         gone = wait_until_gone(self._lab, [one.server for one in evicted], grace_s + 60)
-        self._tell_processor(spent_s)
+        self.report.tell("processor time until all was over", self._lab.processes.processor_since(spent_s))
         self._tell_states(asked, built)
         self._tell_times(evicted, gone, grace_s)
         self._daemon.agrees(60)
@@ -77,14 +77,6 @@ class Burst:
         self.report.hold(
             "tenure audit", said := audit(self._lab, folder).splitlines()[0], "clean", holds="no rule is broken" in said
         )
-
-    def _tell_processor(self, before_s: dict[str, float]) -> None:
-        """Tell the processor time of the burst by parts: computes together, others with more than a second."""
-        taken_s: Counter[str] = Counter()
-        for name, seconds in self._lab.processes.processor_s_of().items():
-            taken_s["computes" if name.startswith("compute-") else name] += round(seconds - before_s.get(name, 0.0))
-        told = ", ".join(f"{name} {seconds}" for name, seconds in taken_s.most_common() if seconds >= 1)
-        self.report.tell("processor time until all was over", f"{sum(taken_s.values())} s: {told}")
 
     def _tell_states(self, asked: list[str], built: dict[str, NovaRow]) -> None:
         states = Counter(one.state for one in built.values())

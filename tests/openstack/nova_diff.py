@@ -132,8 +132,10 @@ def measure_diffs(lab: NovaLab, daemon: NovaDaemon) -> None:
     )
     for _ in range(3):
         before, last_at = Requests.now(lab), daemon.figure("tenure_nova_diff_timestamp_seconds")
+        spent_s = lab.processes.processor_s_of()
         until(lambda at=last_at: daemon.figure("tenure_nova_diff_timestamp_seconds") > at, WITHIN_S, daemon.output)
         say(f"diff: {daemon.figure('tenure_nova_diff_duration_seconds'):.1f} s; {Requests.now(lab).since(before)}")
+        say(f"      processor time since the one before: {lab.processes.processor_since(spent_s)}")
     say(f"disagreements: {daemon.figure('tenure_nova_disagreements'):.0f}, daemon {memory_mb(lab):.0f} MB (bar: 150)")
 
 

@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import IO, Any
 
 import httpx2
+from nursery import Forked, nursery
 from surroundings import own_database, undisturbed
 
 from faults.federation.plan import DATABASE, LINKS, SERVE, SITES
@@ -32,12 +33,20 @@ _START_S = 180.0
 
 
 class Part(TenureProcess):
-    """A process of a site; a worker is whole once it says so, a service once it answers with its cloud's state."""
+    """A process of a site; a worker is whole once it says so, a service once it answers with its cloud's state.
+
+    It comes from the nursery, so that a start is not the longest part of a kill, unless a defect is brought back.
+    """
 
     def start(self) -> None:
         """Start it, and remember where its log begins."""
         self._begins = self.log.stat().st_size if self.log.exists() else 0
         super().start()
+
+    def _begun(self, command: str, log: IO[bytes]) -> subprocess.Popen[bytes] | Forked:
+        if "FAULTS_DEFECT" in self._environment:
+            return super()._begun(command, log)
+        return nursery().start([command], self._environment, log, log, self.log.parent)
 
     def is_whole(self) -> bool:
         """Return True if it does its work."""
