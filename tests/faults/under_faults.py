@@ -5,10 +5,21 @@ Not among the tests that `make test` runs, since it wants the machine for itself
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+from nursery import end_nursery
+
 from faults.federation.run import hold_trial as hold_federation
 from faults.trial import hold_trial
 
 _SEED = 3
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nursery_that_ends() -> Iterator[None]:
+    yield
+    end_nursery()
 
 
 def test_nothing_is_violated_in_a_minute_of_faults() -> None:
