@@ -83,6 +83,7 @@ class Nursery:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[number],
+                process_group=0,  # Ctrl-C is for the process that asks: it ends what it has started
             )
 
     def takes(self, environment: Mapping[str, str]) -> bool:

@@ -93,7 +93,7 @@ class OpenStackSession:
     ) -> Iterator[dict[str, Any]]:
         """Yield the items of a list, page by page. Nova names the last item's id as the next page's marker.
 
-        One item is decoded at a time: a page of a thousand servers is 3 MB of text, and six times that as objects.
+        One item is decoded at a time: a page of a thousand servers is much larger as objects than as text.
         """
         marker: dict[str, str] = {}
         for _ in range(_MOST_PAGES):
