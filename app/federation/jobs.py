@@ -16,7 +16,7 @@ from heapq import nsmallest
 from time import monotonic
 from typing import Self
 
-from app.domain.events import Event, Recorded
+from app.domain.events import Event, JobOffered, Recorded
 from app.domain.jobs import Word
 from app.domain.times import seconds
 from app.domain.values import Clock
@@ -199,13 +199,27 @@ class JobKeeper:
             recorded: list[Recorded] = []
             for step in (decide_completed, decide_due):
                 recorded += [cloud.apply(event) for event in step(cloud, at_us)]
-            for event in _away(cloud, heard, at_us):
-                recorded.append(cloud.apply(event))  # before the next is decided
+            news: Sequence[Heard] | None = heard
+            while news is not None:
+                following = [
+                    cloud.apply(event) for event in _away(cloud, news, at_us)
+                ]  # each before the next is decided
+                recorded += following
+                news = self._unsent(following) if len(recorded) < _MOST_TOLD else None
             return recorded
 
         recorded = await self._states.appender(where[0]).append_decided(decide)
         count_jobs(where[1], recorded)
         return len(recorded)
+
+    def _unsent(self, recorded: Sequence[Recorded]) -> list[Heard] | None:
+        """Return the offers to peers that have not answered for long: they are declined, and no message is sent.
+
+        So a dead peer costs a job no append of its own. None: there are none.
+        """
+        offered = [one.event for one in recorded if isinstance(one.event, JobOffered)]
+        broken = [one for one in offered if one.peer in self._contacts and self._contacts[one.peer].is_broken]
+        return [Heard(one.job, one.peer, one.attempt, None, _BREAKER) for one in broken] or None
 
     async def _heard(self, where: tuple[int, str], cloud: Cloud, due: Sequence[DueMessage]) -> list[Heard]:
         """Send what is due, and return the answers."""

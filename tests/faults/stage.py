@@ -22,6 +22,8 @@ from faults.plan import PROCESSES, SERVERS, WORKER
 
 TOKEN = "tnr_token-under-faults"
 _START_S = 180.0
+CALLER = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0))
+"""One for all questions: to make one takes longer than to ask. No connection outlives a killed process."""
 
 
 class Proxy:
@@ -105,7 +107,7 @@ class TenureProcess:
         if self.name == WORKER:
             return True
         with suppress(httpx2.HTTPError):
-            return httpx2.get(f"{self.url}/healthcheck", timeout=2).status_code == 200
+            return CALLER.get(f"{self.url}/healthcheck", timeout=2).status_code == 200
         return False
 
     def send(self, number: int) -> None:

@@ -16,12 +16,12 @@ from faults.federation.checker import Submitted
 from faults.federation.stage import FLAVOR, HEADERS
 
 _TIMEOUT = httpx2.Timeout(6.0, connect=1.0)
-_APART_S = 1.0
+_APART_S = 0.16
 _CANCELLED, _AGAIN = 0.1, 0.15
 _LIFETIME_S = (2.0, 8.0)
 _RUNS = (0.2, 1.2)
 """So many times its lifetime a job runs; beyond 1 it is ended by its host."""
-_LOOK_S = 0.4
+_LOOK_S = 0.5
 _RESUME_S = 3.0
 _FEDERATE = ("only", "only", "only", "allowed", "allowed", "never")
 
@@ -63,18 +63,15 @@ class Users:
         self._calls, self._rng = calls, rng
         self.submitted: list[Submitted] = []
         self.lifetimes: dict[str, float] = {}
-        self._open: set[asyncio.Task[None]] = set()
 
     async def run(self, goes_on: Callable[[], bool]) -> None:
         """Submit jobs as long as that says so, and wait until all are answered."""
-        for number in count():
-            if not goes_on():
-                break
-            task = asyncio.create_task(self._submit(f"{self._calls.name}{number}"))
-            self._open.add(task)
-            task.add_done_callback(self._open.discard)
-            await asyncio.sleep(self._rng.expovariate(1.0 / _APART_S))
-        await asyncio.gather(*self._open)
+        async with asyncio.TaskGroup() as group:
+            for number in count():
+                if not goes_on():
+                    break
+                group.create_task(self._submit(f"{self._calls.name}{number}"))
+                await asyncio.sleep(self._rng.expovariate(1.0 / _APART_S))
 
     async def _submit(self, name: str) -> None:
         rng, one = self._rng, Submitted(self._calls.name, name)

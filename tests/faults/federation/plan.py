@@ -15,9 +15,9 @@ SERVE, DATABASE = "serve", "database"
 _PARTS = (SERVE, SERVE, WORKER, WORKER, DATABASE)
 _RULES = ("cut", "refuse", "stall", "swallow", "vanish", "swallow_once")
 _KILLS_A_CUT = 3
-_APART_S = (0.5, 5.0)
-_DOWN_S = 4.0
-_CUT_S = (1.0, 12.0)
+_APART_S = (0.2, 2.6)
+_DOWN_S = 3.0
+_CUT_S = (1.0, 8.0)
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,20 @@ import asyncio
 import json
 import random
 import shutil
-import subprocess
-import sys
+import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import httpx2
+from nursery import nursery
 from surroundings import clean_environment
 
 from faults.federation.checker import Event, Findings, Submitted, check
@@ -32,6 +35,9 @@ _AT_ONCE = 2
 _SETTLE_S = 240.0
 _PAGE = 1000
 _MOST_TOLD = 20
+_T = TypeVar("_T")
+_THREADS = 64
+"""More than wait for starts at a time: a kill waits in one, and holds it while the site comes back."""
 
 
 def hold_trial(kills: int, seed: int, defect: str | None = None) -> Findings:
@@ -39,43 +45,102 @@ def hold_trial(kills: int, seed: int, defect: str | None = None) -> Findings:
 
     Where a rule is broken, or the run was broken off, all that was recorded is kept and named.
     """
-    say(f"seed {seed}, {kills} kills (again: python -m faults.federation --kills {kills} --seed {seed})")
-    with _kept_if_wrong() as (directory, keep):
+    return hold_trials(kills, [seed], defect)[0]
+
+
+def hold_trials(kills: int, seeds: Sequence[int], defect: str | None = None, at_once: int = 1) -> list[Findings]:
+    """Run the plans of the seeds, so many side by side. Raises CancelledError after Ctrl-C, when all has ended."""
+    places = asyncio.Semaphore(at_once)
+
+    async def hold(seed: int) -> Findings:
+        async with places:
+            return await _hold_trial(kills, seed, defect, f"{seed}: " if len(seeds) > 1 else "")
+
+    async def hold_all() -> list[Findings]:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(_THREADS))
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(hold(seed)) for seed in seeds]
+            with _broken_off_once(running):
+                await asyncio.wait(running)
+        return [task.result() for task in running]
+
+    return asyncio.run(hold_all())
+
+
+@contextmanager
+def _broken_off_once(running: Sequence[asyncio.Task[Findings]]) -> Iterator[None]:
+    """Have the first Ctrl-C or SIGTERM cancel all runs, and later ones do nothing: nothing that was started stays."""
+    loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+    is_over = False
+
+    def break_off() -> None:
+        nonlocal is_over
+        if not is_over:
+            is_over = True
+            for task in running:
+                task.cancel()
+
+    for number in numbers:
+        loop.add_signal_handler(number, break_off)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+async def _hold_trial(kills: int, seed: int, defect: str | None, prefix: str) -> Findings:
+    def tell(line: str) -> None:
+        say(f"{prefix}{line}")
+
+    tell(f"seed {seed}, {kills} kills (again: python -m faults.federation --kills {kills} --seed {seed})")
+    with _kept_if_wrong(tell) as (directory, keep):
         stage = Stage(directory, defect)
         try:
-            say("starting three sites: a PostgreSQL, a service and a worker each")
-            stage.open()
-            submitted, logs = asyncio.run(_Run(stage, draw(seed, kills), seed).run())
-            audits = {name: _audit(stage, name, directory) for name in stage.sites}
+            tell("starting three sites: a PostgreSQL, a service and a worker each")
+            await _to_its_end(stage.open)
+            submitted, logs = await _Run(stage, draw(seed, kills), seed, tell).run()
+            audits = {name: await _to_its_end(partial(_audit, stage, name, directory)) for name in stage.sites}
         finally:
-            stage.close()
+            await _to_its_end(stage.close)
         down = {name: site.down for name, site in stage.sites.items()}
         (directory / "record.json").write_text(
             json.dumps({"logs": logs, "down": down, "submitted": [asdict(one) for one in submitted]})
         )
-        found = check(logs, submitted, down)
+        found = await asyncio.to_thread(check, logs, submitted, down)
         found.broken.extend(("audit", f"{name}: {told}") for name, told in audits.items() if told)
         keep[0] = bool(found.broken)
-        _tell(found, directory)
+        _tell(found, directory, tell)
     return found
 
 
+async def _to_its_end(work: Callable[[], _T]) -> _T:
+    """Do it in a thread. Who is cancelled meanwhile waits for its end: a thread cannot be broken off."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
 @contextmanager
-def _kept_if_wrong() -> Iterator[tuple[Path, list[bool]]]:
+def _kept_if_wrong(tell: Callable[[str], None]) -> Iterator[tuple[Path, list[bool]]]:
     directory, keep = Path(tempfile.mkdtemp(prefix="tenure-federation-")), [True]
     directory.chmod(0o755)
     try:
         yield directory, keep
     finally:
         if keep[0]:
-            say(f"the record, the logs and the processes' own logs are in {directory}")
+            tell(f"the record, the logs and the processes' own logs are in {directory}")
         else:
             shutil.rmtree(directory)
 
 
 class _Run:
-    def __init__(self, stage: Stage, plan: Sequence[Kill | Cut], seed: int) -> None:
-        self._stage, self._plan, self._rng = stage, plan, random.Random(seed)
+    def __init__(self, stage: Stage, plan: Sequence[Kill | Cut], seed: int, tell: Callable[[str], None]) -> None:
+        self._stage, self._plan, self._rng, self._tell = stage, plan, random.Random(seed), tell
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._locks = {name: asyncio.Lock() for name in stage.sites}
         self._over = False
@@ -127,12 +192,13 @@ class _Run:
     async def _kill(self, fault: Kill) -> None:
         try:
             async with self._locks[fault.site]:
-                await asyncio.to_thread(self._stage.sites[fault.site].kill, fault.part, fault.down_s)
+                site = self._stage.sites[fault.site]
+                await _to_its_end(partial(site.kill, fault.part, fault.down_s))
         finally:
             self._places.release()
         self._done["kill"] += 1
         at, done = time.strftime("%H:%M:%S"), self._done
-        say(f"{at}  {done['kill']} kills, {done['cut']} cuts; now {fault.part} of {fault.site}")
+        self._tell(f"{at}  {done['kill']} kills, {done['cut']} cuts; now {fault.part} of {fault.site}")
 
     async def _cut(self, fault: Cut) -> None:
         proxy = self._stage.sites[fault.host].proxy
@@ -172,27 +238,21 @@ async def _log(calls: Calls) -> list[Event]:
 
 def _audit(stage: Stage, name: str, directory: Path) -> str:
     """Export a site's log and have it audited; what the audit says if it finds something."""
-    file = directory / f"{name}.csv"
+    file, told = directory / f"{name}.csv", directory / f"{name}.audit.log"
     at = ("--url", stage.sites[name].url, "--token", TOKEN, "--cloud", name)
     for words in (("log", "export", *at, "--out", str(file)), ("audit", str(file))):
-        done = subprocess.run(
-            [sys.executable, "-m", "app.cli", *words],
-            env=clean_environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            return done.stdout + done.stderr
+        with told.open("wb") as out:
+            if nursery().start(words, clean_environment(), out, out).wait():
+                return told.read_text()
     return ""
 
 
-def _tell(found: Findings, directory: Path) -> None:
+def _tell(found: Findings, directory: Path, tell: Callable[[str], None]) -> None:
     lines = [f"[{rule}] {told}" for rule, told in found.broken]
     (directory / "violations.txt").write_text("\n".join(lines))
     for line in lines[:_MOST_TOLD]:
-        say(line)
+        tell(line)
     ends = ", ".join(f"{count} {end}" for end, count in sorted(found.ends.items()))
-    say(f"{found.jobs} jobs ended ({ends}), {found.attempts} attempts, {found.ran_away} ran at a peer")
+    tell(f"{found.jobs} jobs ended ({ends}), {found.attempts} attempts, {found.ran_away} ran at a peer")
     rules = Counter(rule for rule, _ in found.broken)
-    say(f"violations: {len(found.broken)} {dict(rules) or ''}")
+    tell(f"violations: {len(found.broken)} {dict(rules) or ''}")

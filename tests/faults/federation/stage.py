@@ -13,15 +13,15 @@ from typing import IO, Any
 
 import httpx2
 from nursery import Forked, nursery
-from surroundings import own_database, undisturbed
+from surroundings import own_database
 
 from faults.federation.plan import DATABASE, LINKS, SERVE, SITES
 from faults.plan import WORKER
-from faults.stage import TOKEN, Proxy, TenureProcess
+from faults.stage import CALLER, TOKEN, Proxy, TenureProcess
 
 HEADERS = {"X-Auth-Token": TOKEN}
 HOLD_S, MARGIN_S, ANSWER_S = 5, 1, 2
-CORES = 16
+CORES = 48
 FLAVOR = "c1"
 _SETTINGS = {
     "TENURE_PEER_ALLOW_PRIVATE": "true",
@@ -120,7 +120,7 @@ class Site:
 
     def _serves(self) -> bool:
         with suppress(httpx2.HTTPError):
-            return httpx2.get(f"{self.url}/v1/clouds/{self.name}", headers=HEADERS, timeout=5).status_code == 200
+            return CALLER.get(f"{self.url}/v1/clouds/{self.name}", headers=HEADERS, timeout=5).status_code == 200
         return False
 
     def _wait(self, holds: Callable[[], bool]) -> None:
@@ -130,7 +130,7 @@ class Site:
             time.sleep(0.1)
 
     def _post(self, path: str, body: Mapping[str, Any] = MappingProxyType({})) -> Any:
-        answer = httpx2.post(f"{self.url}{path}", json=dict(body), headers=HEADERS, timeout=30)
+        answer = CALLER.post(f"{self.url}{path}", json=dict(body), headers=HEADERS, timeout=30)
         assert answer.status_code in {200, 201}, answer.text
         return answer.json()
 
@@ -152,7 +152,7 @@ class Stage:
             self.sites[origin].knows(self.sites[host])
 
     def close(self) -> None:
-        """Stop everything, however often somebody presses Ctrl-C meanwhile."""
-        with undisturbed(), ThreadPoolExecutor(len(self.sites)) as pool:
+        """Stop everything."""
+        with ThreadPoolExecutor(len(self.sites)) as pool:
             for closing in [pool.submit(site.close) for site in self.sites.values()]:
                 closing.result()

@@ -1,0 +1,72 @@
+"""Peers that have not answered for long cost others nothing: they are passed over in the same append."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from app.domain.events import JobDeclined, JobOffered, JobRequested, Recorded
+from app.domain.jobs import Federate
+from app.domain.times import SECOND_US
+from app.federation import jobs
+from app.federation.store import PeerStore
+from app.platform.database.database import Database
+from app.platform.settings import Settings
+from app.processes.wiring import open_worker
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
+from benchmarks.peer_open import Peer, fill
+
+DEAD = tuple(f"dead-{number}" for number in range(16))
+JOBS = 5
+
+
+async def submit(database: Database, job: str) -> None:
+    """Append a job for all dead peers, and then for the one that answers."""
+    cloud_id, log = await Clouds(database).id_of("open"), EventLog(database)
+    asked = JobRequested(
+        at_us=round(time.time() * SECOND_US),
+        job=job,
+        flavor="c1",
+        count=1,
+        lifetime_us=SECOND_US,
+        federate=Federate.ONLY,
+        peers=(*DEAD, "far"),
+        attempts=len(DEAD) + 1,
+        answer_us=60 * SECOND_US,
+        hold_us=SECOND_US,
+    )
+    await log.append(cloud_id, [Recorded(await log.last_seq(cloud_id) + 1, asked)])
+
+
+@pytest.mark.anyio
+async def test_sixteen_dead_peers_are_passed_over_in_one_append(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = Peer()
+    server = await asyncio.start_server(far.answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        await fill(database, 1, port)
+        for name in DEAD:
+            given = {"name": name, "url": f"http://127.0.0.1:{port}", "cloud": "c", "secret": "t", "quota": "{}"}
+            await PeerStore(database).add({**given, "objects_url": None, "link_mbit_s": None}, 1)
+        for number in range(JOBS):
+            await submit(database, f"new-{number}")
+        async with open_worker(Settings(database_url=database_url, peer_allow_private=True)) as worker:
+            broken = jobs._Contact(jobs._BROKEN_AFTER, not_before_s=time.monotonic() + 60)
+            monkeypatch.setattr(worker.job_keeper, "_contacts", dict.fromkeys(DEAD, broken))
+            while len({*far.jobs}) < JOBS + 1:
+                await worker.job_keeper.keep_jobs()
+    log = await EventLog(database).tail(await Clouds(database).id_of("open"), 0, 1000)
+    for number in range(JOBS):
+        events = [one.event for one in log if getattr(one.event, "job", None) == f"new-{number}"]
+        (asked, *passed), rest = events[: 2 * len(DEAD) + 1], events[2 * len(DEAD) + 1 :]
+        assert isinstance(asked, JobRequested)
+        assert [one.peer for one in passed[::2] if isinstance(one, JobOffered)] == [*DEAD]
+        assert {one.reason for one in passed[1::2] if isinstance(one, JobDeclined)} == {"breaker_open"}
+        assert isinstance(rest[0], JobOffered)
+        assert rest[0].peer == "far"
+        assert len({one.at_us for one in [*passed, rest[0]]}) == 1, "one append"
