@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
 
 import httpx2
 
@@ -69,30 +70,43 @@ async def submit(port: int, prefix: str, pairs: list[tuple[str, str]], rate: flo
             await due
 
 
+class Measured(NamedTuple):
+    """The times of native starts in seconds, sorted, and how the jobs beside them ended."""
+
+    alone: list[float]
+    beside_live: list[float]
+    beside_dead: list[float]
+    ends: Counter[str]
+
+
 async def measure(
     origin: int, host: int, pairs: list[tuple[str, str]], rate: int, seconds: float, jobs: float
-) -> tuple[list[float], list[float], Counter[str]]:
-    """Return the times of native starts without jobs and beside them, in turns, and how the jobs ended."""
-    quiet, beside, ends = list[float](), list[float](), Counter[str]()
+) -> Measured:
+    """Measure native starts alone, beside jobs for peers that answer, and for a dead one first, in turns."""
+    found = Measured([], [], [], Counter())
+    live = [(one, other) for (_, one), (_, other) in zip(pairs, reversed(pairs), strict=True)]
     async with Caller(origin, TOKEN) as user, Caller(host, TOKEN) as controller:
         stopping = asyncio.create_task(stop_what_runs(controller))
         await starts(origin, "warm", rate, 2)
         for number in range(_ROUNDS):
-            quiet += await starts(origin, f"quiet-{number}", rate, seconds)
-            found, _ = await asyncio.gather(
-                starts(origin, f"beside-{number}", rate, seconds),
-                submit(origin, f"many-{number}", pairs, jobs, seconds),
-            )
-            beside += found
-            await asyncio.sleep(_AFTER_S)
+            found.alone.extend(await starts(origin, f"alone-{number}", rate, seconds))
+            for what, peers, times in (("live", live, found.beside_live), ("dead", pairs, found.beside_dead)):
+                name = f"{what}-{number}"
+                more, _ = await asyncio.gather(
+                    starts(origin, name, rate, seconds), submit(origin, f"many-{name}", peers, jobs, seconds)
+                )
+                times.extend(more)
+                await asyncio.sleep(_AFTER_S)
         seq, last = 0, -1
         while seq != last:
             last = seq
             events, seq = await events_after(user, "a", seq)
             of_these = [one for one in events if one["kind"] == "job_ended" and one["job"].startswith("many-")]
-            ends.update(one["end"] for one in of_these if one["is_last"])
+            found.ends.update(one["end"] for one in of_these if one["is_last"])
         stopping.cancel()
-    return quiet, beside, ends
+    for times in found[:3]:
+        times.sort()
+    return found
 
 
 def tell_native(
@@ -105,13 +119,13 @@ def tell_native(
 ) -> None:
     """Measure native starts at a hundred a second, alone and beside so many jobs a second, and print them."""
     with many_peers(*clients, token) as pairs:
-        quiet, beside, ends = asyncio.run(measure(*ports, pairs, 100, seconds, jobs))
-    quiet.sort()
-    beside.sort()
-    print(f"jobs for a dead peer and then a live one, {jobs:g} a second: {dict(ends)}")
-    for what, times in (("without jobs", quiet), ("beside them", beside)):
-        print(
-            f"native starts {what}: p50 {share_of(times, 0.5) * _MS:.1f} ms, p99 {share_of(times, 0.99) * _MS:.1f} ms"
-        )
-    bar = round(share_of(quiet, 0.99) * _MS * _MORE, 1)
-    bars.tell("p99 of native starts with 32 peers, 16 of them dead", share_of(beside, 0.99) * _MS, bar, "ms")
+        found = asyncio.run(measure(*ports, pairs, 100, seconds, jobs))
+    print(f"jobs beside native starts, {jobs:g} a second: {dict(found.ends)}")
+    for what, times in zip(
+        ("alone", "beside jobs for live peers", "beside jobs for dead peers"), found[:3], strict=True
+    ):
+        told = f"p50 {share_of(times, 0.5) * _MS:.1f} ms, p99 {share_of(times, 0.99) * _MS:.1f} ms"
+        print(f"native starts {what}: {told}")
+    bar = round(share_of(found.alone, 0.99) * _MS * _MORE, 1)
+    beside = share_of(found.beside_dead, 0.99) * _MS
+    bars.tell("p99 of native starts with 32 peers, 16 of them dead", beside, bar, "ms")

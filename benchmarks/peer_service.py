@@ -3,14 +3,15 @@
 Method: two `tenure run`, each with a private PostgreSQL and a cloud. *Offers*: a peer asks the second for room so often
 a second, each time at a moment that was set before, and withdraws it; the time of an offer counts from its moment, so
 what waits is seen. *Jobs*: jobs without data are submitted at the first, sixteen at a time, all for its peer. A
-controller of the second reads its events ten times a second, and stops what they start. The time counts from the
-first submission until the last job has ended at its origin. Beside them stand the processor time that each message or
-job took all processes of a service, with their PostgreSQL, and the machine's load, because whatever else runs counts.
-*Native*: a hundred on-demand starts a second at the first, three times for some seconds alone and three times beside
-a job a second, which is offered to a dead peer and then to a live one; 16 peers are the second service, 8 take no
-connection, 8 never answer. *Open*: a worker begins on a log with very many attempts that are out at a peer that says of
-each that it runs. Its time is that from the start of the process to its first message, its memory the most in half a
-minute, beside that of a worker with a single attempt. Who misses a bar ends with exit code 1.
+controller of the second reads its events ten times a second, and stops what they start. The time counts from the first
+submission until the last job has ended at its origin. Beside them stand the processor time that each message or job
+took all processes of a service, with their PostgreSQL, and the machine's load, because whatever else runs counts.
+*Native*: a hundred on-demand starts a second at the first, three times for some seconds alone, three times beside a job
+a second for peers that answer, and three times beside one that is offered to a dead peer and then to a live one; 16
+peers are the second service, 8 take no connection, 8 never answer. *Open*: a worker begins on a log with very many
+attempts that are out at a peer that says of each that it runs. Its time is that from the start of the process to its
+first message, its memory the most in half a minute, beside that of a worker with a single attempt. Who misses a bar
+ends with exit code 1.
 
     python -m benchmarks.peer_service [--parts offers,jobs,native,open] [--rate 200] [--seconds 20] [--jobs 500]
 """
