@@ -201,9 +201,8 @@ class JobKeeper:
                 recorded += [cloud.apply(event) for event in step(cloud, at_us)]
             news: Sequence[Heard] | None = heard
             while news is not None:
-                following = [
-                    cloud.apply(event) for event in _away(cloud, news, at_us)
-                ]  # each before the next is decided
+                # Each event is applied before the next one is decided.
+                following = [cloud.apply(event) for event in _away(cloud, news, at_us)]
                 recorded += following
                 news = self._unsent(following) if len(recorded) < _MOST_TOLD else None
             return recorded
