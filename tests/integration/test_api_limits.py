@@ -359,6 +359,19 @@ HEAD = f"POST /v1/clouds/north/flavors HTTP/1.1\r\nHost: x\r\nX-Auth-Token: {TOK
 JSON = "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
 
 
+def wait_for(holds: Callable[[], bool]) -> None:
+    """Wait until it holds, for half a minute at most."""
+    give_up_at = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.01)
+
+
+def is_held(service: Service, connection: socket.socket) -> bool:
+    """Return True if the service has the other end of the connection."""
+    return any(one.client == connection.getsockname() for one in [*service.server.server_state.connections])
+
+
 def leave_an_answer(service: Service, connection: socket.socket) -> BoundedConnection:
     """Take nothing, until the service has an answer that it cannot send; too little of it to make it pause."""
     connection.sendall(LIST)
@@ -408,7 +421,8 @@ class TestConnections:
         # A kernel may hold more for a reader than these answers are long: tens of megabytes, where memory allows.
         with connected(hasty, receive_bytes=64 * 1024) as connection:
             connection.sendall(b"GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
-            time.sleep(3 * TIMEOUT_S)
+            wait_for(lambda: is_held(hasty, connection))
+            wait_for(lambda: not is_held(hasty, connection))
             came = 0
             with suppress(ConnectionError):
                 while part := connection.recv(1 << 20):
