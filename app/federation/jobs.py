@@ -54,6 +54,8 @@ _LONGEST_PAUSE_S = 30.0
 _BROKEN_AFTER = 5
 _MOST_TOLD = 1000
 """The messages of one round to one peer about one cloud's jobs. Others follow; each is a task that takes memory."""
+_MOST_PASSED = 1000
+"""With so many events an append passes over no more dead peers."""
 _ROUNDS = 3
 """Messages about one attempt in one turn: its offer and its award follow each other at once."""
 _POLL_S = 2.0
@@ -199,26 +201,26 @@ class JobKeeper:
             recorded: list[Recorded] = []
             for step in (decide_completed, decide_due):
                 recorded += [cloud.apply(event) for event in step(cloud, at_us)]
-            news: Sequence[Heard] | None = heard
-            while news is not None:
-                # Each event is applied before the next one is decided.
-                following = [cloud.apply(event) for event in _away(cloud, news, at_us)]
+            following = [cloud.apply(event) for event in _away(cloud, heard, at_us)]  # one by one, as they are decided
+            while following:
                 recorded += following
-                news = self._unsent(following) if len(recorded) < _MOST_TOLD else None
+                unsent = self._unsent(following) if len(recorded) < _MOST_PASSED else []
+                names = [one.job for one in unsent]
+                following = [cloud.apply(event) for event in _away(cloud, unsent, at_us, names)]
             return recorded
 
         recorded = await self._states.appender(where[0]).append_decided(decide)
         count_jobs(where[1], recorded)
         return len(recorded)
 
-    def _unsent(self, recorded: Sequence[Recorded]) -> list[Heard] | None:
+    def _unsent(self, recorded: Sequence[Recorded]) -> list[Heard]:
         """Return the offers to peers that have not answered for long: they are declined, and no message is sent.
 
-        So a dead peer costs a job no append of its own. None: there are none.
+        So a dead peer costs a job no append of its own.
         """
         offered = [one.event for one in recorded if isinstance(one.event, JobOffered)]
         broken = [one for one in offered if one.peer in self._contacts and self._contacts[one.peer].is_broken]
-        return [Heard(one.job, one.peer, one.attempt, None, _BREAKER) for one in broken] or None
+        return [Heard(one.job, one.peer, one.attempt, None, _BREAKER) for one in broken]
 
     async def _heard(self, where: tuple[int, str], cloud: Cloud, due: Sequence[DueMessage]) -> list[Heard]:
         """Send what is due, and return the answers."""
@@ -287,8 +289,8 @@ def _due_key(sent: DueMessage) -> _DueKey:
     return sent.record.asked.job, sent.record.away.attempt, sent.wish
 
 
-def _away(cloud: Cloud, heard: Sequence[Heard], at_us: int) -> Iterable[Event]:
-    return decide_away(cloud, heard, at_us) if cloud.policy.clock is not Clock.EXTERNAL else ()
+def _away(cloud: Cloud, heard: Sequence[Heard], at_us: int, names: Iterable[str] | None = None) -> Iterable[Event]:
+    return decide_away(cloud, heard, at_us, names) if cloud.policy.clock is not Clock.EXTERNAL else ()
 
 
 def _body(cloud: Cloud, sent: DueMessage) -> Mapping[str, object] | None:

@@ -5,7 +5,7 @@ The rules are those of `engine/jobs/originside.py`, whose state is part of the f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from app.domain.events import Event, JobAwarded, JobDeclined, JobEnded, JobOffered
@@ -50,8 +50,13 @@ def wishes(cloud: Cloud, peer: str) -> Iterator[DueMessage]:
             yield DueMessage(*wish, record)
 
 
-def decide_away(cloud: Cloud, heard: Sequence[Heard], at_us: int) -> Iterator[Event]:
-    """Yield the events that words of hosts and the clock lead to; each must be applied before the next is asked for."""
+def decide_away(
+    cloud: Cloud, heard: Sequence[Heard], at_us: int, names: Iterable[str] | None = None
+) -> Iterator[Event]:
+    """Yield the events that words of hosts and the clock lead to; each must be applied before the next is asked for.
+
+    `names`: the jobs for which the clock is looked at; None: all that are open.
+    """
     for one in heard:
         record = cloud.jobs.by_id[one.job]
         if one.word is not None:
@@ -60,7 +65,7 @@ def decide_away(cloud: Cloud, heard: Sequence[Heard], at_us: int) -> Iterator[Ev
         elif one.attempt == record.away.attempt and record.away.wish() == (one.peer, Wish.OFFER):
             reason = one.reason or "no_answer"
             yield JobDeclined(at_us=at_us, job=one.job, attempt=one.attempt, reason=reason)
-    for name in [*cloud.jobs.open]:
+    for name in [*(cloud.jobs.open if names is None else names)]:
         record = cloud.jobs.by_id[name]
         for rule in () if record.is_native else record.away.decide_time(at_us):
             yield _told(record, rule, at_us)
