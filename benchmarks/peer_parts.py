@@ -47,14 +47,19 @@ def served(name: str, directory: Path, port: int) -> Iterator[httpx2.Client]:
     try:
         with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers=HEADERS, timeout=60) as client:
             wait_for(client)
-            post(client, "/v1/clouds", {"name": name, "policy": {"guarantee": "none"}})
-            post(client, f"/v1/clouds/{name}/nodes", {"name": "n", "cores": _CORES})
-            post(client, f"/v1/clouds/{name}/flavors", {"name": "c1", "cores": 1})
+            make_cloud(client, name)
             yield client
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(60)
         log.close()
+
+
+def make_cloud(client: httpx2.Client, name: str) -> None:
+    """Make a cloud of one large node, and a flavor of one core."""
+    post(client, "/v1/clouds", {"name": name, "policy": {"guarantee": "none"}})
+    post(client, f"/v1/clouds/{name}/nodes", {"name": "n", "cores": _CORES})
+    post(client, f"/v1/clouds/{name}/flavors", {"name": "c1", "cores": 1})
 
 
 def post(client: httpx2.Client, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 - an answer of any form

@@ -7,8 +7,9 @@ controller of the second reads its events ten times a second, and stops what the
 submission until the last job has ended at its origin. Beside them stand the processor time that each message or job
 took all processes of a service, with their PostgreSQL, and the machine's load, because whatever else runs counts.
 *Native*: a hundred on-demand starts a second at the first, three times for some seconds alone, three times beside a job
-a second for peers that answer, and three times beside one that is offered to a dead peer and then to a live one; 16
-peers are the second service, 8 take no connection, 8 never answer. *Open*: a worker begins on a log with very many
+a second for peers that answer, three times beside one that is offered to a dead peer and then to a live one, and three
+times so in another cloud of the service, which shares the machine with the jobs and not their log; 16 peers are the
+second service, 8 take no connection, 8 never answer. *Open*: a worker begins on a log with very many
 attempts that are out at a peer that says of each that it runs. Its time is that from the start of the process to its
 first message, its memory the most in half a minute, beside that of a worker with a single attempt. Who misses a bar
 ends with exit code 1.

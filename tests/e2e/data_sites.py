@@ -50,6 +50,9 @@ class Site(Cloud):
     def get_peer(self, name: str) -> dict[str, Any]:
         return self.client.get(f"/v1/peers/{name}/standing").json()
 
+    def worker_metrics(self) -> str:
+        return self.client.get(f"http://127.0.0.1:{self.worker_port}/metrics").text
+
     def knows_store_of(self, other: Site) -> None:
         answer = self.client.patch(f"/v1/peers/{other.name}", json={"objects_url": other.way.url})
         assert answer.status_code == 200, answer.text

@@ -59,7 +59,7 @@ def test_inputs_go_to_the_host_and_outputs_come_home(sites: tuple[Site, Site]) -
     assert home.read("tenure/a/outputs/both/result.bin") == result
     assert home.job("both")["end"] == "completed"
     until(lambda: not ours(host), WITHIN_S)
-    counted = home.client.get(f"http://127.0.0.1:{home.worker_port}/metrics").text
+    counted = home.worker_metrics()
     assert 'tenure_jobs_total{cloud="a",outcome="completed",where="peer"} 1.0' in counted
     assert 'tenure_job_outputs_total{cloud="a",outcome="collected",reason="none"} 1.0' in counted
     (told,) = [one for one in home.events() if one["kind"] == "job_collected"]
@@ -142,7 +142,7 @@ def test_a_host_learns_its_link_and_refuses_what_would_come_too_late(sites: tupl
     data_job(home, "again", [again])
     until(lambda: runs(host, "again"), WITHIN_S)
     stop(host, "again")
-    counted = host.client.get(f"http://127.0.0.1:{host.worker_port}/metrics").text
+    counted = host.worker_metrics()
     assert 'tenure_transfer_estimate_ratio_bucket{direction="in",le="1.0",peer="a"}' in counted
     token = host.post("/v1/tokens", {"name": "a.links", "role": "peer"})["token"]
     offers = host.client.__class__(

@@ -173,7 +173,7 @@ class SeaweedFS(ObjectStore):
             parts += [f"-{part}.port={self.port[part]}", f"-{part}.port.grpc={self.port[part + '_rpc']}"]
         parts += [f"-s3.port={self.port['s3']}", f"-s3.port.grpc={self.port['s3_rpc']}"]
         parts += ["-s3.port.iceberg=0", "-s3.port.lance=0"]
-        fixed = ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.volumeSizeLimitMB=64", "-volume.max=20", "-s3"]
+        fixed = ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.volumeSizeLimitMB=64", "-volume.max=80", "-s3"]
         files = [f"-dir={self.folder / 'data'}", f"-s3.config={self.folder / 's3.json'}"]
         home = os.environ | {"HOME": str(self.folder)}
         self.processes.start("weed", [PROGRAMS / "weed", "server", *fixed, *files, *parts], home)

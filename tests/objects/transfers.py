@@ -119,6 +119,9 @@ class Jobs:
             for event in site.events():
                 if event.get("job") == name:
                     say(f"  {site.name}: {event}")
+            for line in site.worker_metrics().splitlines():
+                if line.startswith("tenure_transfer_faults_total"):
+                    say(f"  {site.name}: {line}")
 
     def _follow(self, mbit_s: int, came: int, before: int) -> None:
         """Note after how many objects over ways of a rate the host expects no more than that rate."""
@@ -168,8 +171,8 @@ def over_ways(mbit_s: int, count: int, cuts: int, rng: Random) -> list[bool]:
 
 def judged(what: str, site: Site, direction: str) -> Iterator[bool]:
     """Tell how estimates of a direction were kept by the metrics of a worker; yield whether each bar is."""
-    text = site.client.get(f"http://127.0.0.1:{site.worker_port}/metrics").text
-    found = re.findall(rf'tenure_transfer_estimate_ratio_bucket{{direction="{direction}",le="(.+?)",.*}} (\S+)', text)
+    pattern = rf'tenure_transfer_estimate_ratio_bucket{{direction="{direction}",le="(.+?)",.*}} (\S+)'
+    found = re.findall(pattern, site.worker_metrics())
     up_to = Counter({le: int(float(count)) for le, count in found})
     count = up_to["+Inf"]
     in_time, half = up_to["1.0"] / max(count, 1), up_to["0.5"] / max(count, 1)
