@@ -129,6 +129,9 @@ class Settings(BaseSettings):
     objects_url: str | None = Field(
         None, description="The endpoint of this service's object store, which speaks S3. Without it no data is moved."
     )
+    objects_peer_url: str | None = Field(
+        None, description="The endpoint by which peers reach that store, if they do not by `TENURE_OBJECTS_URL`."
+    )
     objects_bucket: str = Field("tenure", description="The bucket there.")
     objects_key_file: Annotated[Path | None, AfterValidator(_absolute_or_none)] = Field(
         None, description="A file with two lines: the name of the store's key, and its secret."
@@ -198,9 +201,11 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _opens_its_store(self) -> Self:
-        """Refuse the endpoint of an object store without a key."""
+        """Refuse the endpoint of an object store without a key, and that of peers without the own one."""
         if self.objects_url is not None and self.objects_key_file is None:
             raise PydanticCustomError("objects", "TENURE_OBJECTS_URL needs TENURE_OBJECTS_KEY_FILE")
+        if self.objects_peer_url is not None and self.objects_url is None:
+            raise PydanticCustomError("objects", "TENURE_OBJECTS_PEER_URL needs TENURE_OBJECTS_URL")
         return self
 
     @model_validator(mode="after")

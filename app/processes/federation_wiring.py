@@ -40,7 +40,8 @@ def object_store(settings: Settings) -> ObjectStore | None:
     except (OSError, ValueError) as error:
         raise InputError(f"TENURE_OBJECTS_KEY_FILE: {error}") from error
     bucket, region = settings.objects_bucket, settings.objects_region
-    return ObjectStore(StoreKey(settings.objects_url, bucket, name, secret, region))
+    peer_url = settings.objects_peer_url or settings.objects_url
+    return ObjectStore(StoreKey(settings.objects_url, peer_url, bucket, name, secret, region))
 
 
 def federation_services(

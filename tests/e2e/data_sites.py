@@ -36,7 +36,7 @@ class Site(Cloud):
         self.store, self.way, self.worker_port = store, way, free_port()
         more |= {"TENURE_WORKER_PORT": str(self.worker_port)}
         self.process = Process(
-            "run", directory, {**_SETTINGS, **store.settings(), "TENURE_OBJECTS_URL": way.url, **more}
+            "run", directory, {**_SETTINGS, **store.settings(), "TENURE_OBJECTS_PEER_URL": way.url, **more}
         )
         self.client = self.client.__class__(base_url=self.process.url, headers=self.client.headers, timeout=30)
 

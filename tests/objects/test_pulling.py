@@ -28,7 +28,7 @@ def own(store: Store) -> ObjectStore:
 
 def opened(store: Store, url: str | None = None, secret: str | None = None) -> ObjectStore:
     name, kept = read_key(store.folder / "key")
-    return ObjectStore(StoreKey(url or store.url, BUCKET, name, secret or kept, "us-east-1"))
+    return ObjectStore(StoreKey(url or store.url, url or store.url, BUCKET, name, secret or kept, "us-east-1"))
 
 
 async def pulled(url: str, path: Path, size: int = len(CONTENT), bytes_per_s: int = 0) -> int:

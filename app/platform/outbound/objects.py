@@ -29,9 +29,10 @@ class NoSuchObject(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoreKey:
-    """A bucket, and the key that opens it. `url`: the endpoint of the store."""
+    """A bucket, and the key that opens it. `url`: its endpoint; `peer_url`: that for peers."""
 
     url: str
+    peer_url: str
     bucket: str
     name: str
     secret: str
@@ -42,24 +43,14 @@ class ObjectStore:
     """The objects of one bucket."""
 
     def __init__(self, key: StoreKey) -> None:
-        from obstore.store import S3Store  # noqa: PLC0415 - most services have no store, and start sooner
-
-        self._store: Any = S3Store(
-            key.bucket,
-            endpoint=key.url,
-            access_key_id=key.name,
-            secret_access_key=key.secret,
-            region=key.region,
-            virtual_hosted_style_request=False,
-            client_options={"allow_http": True, "timeout": timedelta(seconds=_TIMEOUT_S)},
-            retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=_RETRY_S)},
-        )
+        self._store = _store(key, key.url)
+        self._of_peers = self._store if key.peer_url == key.url else _store(key, key.peer_url)
 
     async def link(self, key: str, for_s: int) -> str:
-        """Return a link to read one object, for so many seconds. Nothing is sent for it."""
+        """Return a link by which a peer reads one object, for so many seconds. Nothing is sent for it."""
         import obstore  # noqa: PLC0415 - as above
 
-        return str(await self._asked(lambda: obstore.sign_async(self._store, "GET", key, timedelta(seconds=for_s))))
+        return str(await self._asked(lambda: obstore.sign_async(self._of_peers, "GET", key, timedelta(seconds=for_s))))
 
     async def size(self, key: str) -> int:
         """Return the size of an object in bytes. Raises NoSuchObject."""
@@ -98,6 +89,21 @@ class ObjectStore:
             raise NoSuchObject("there is no such object") from error
         except Exception as error:
             raise StoreUnavailable(f"the object store does not do it: {type(error).__name__}") from error
+
+
+def _store(key: StoreKey, endpoint: str) -> Any:  # noqa: ANN401 - as above
+    from obstore.store import S3Store  # noqa: PLC0415 - most services have no store, and start sooner
+
+    return S3Store(
+        key.bucket,
+        endpoint=endpoint,
+        access_key_id=key.name,
+        secret_access_key=key.secret,
+        region=key.region,
+        virtual_hosted_style_request=False,
+        client_options={"allow_http": True, "timeout": timedelta(seconds=_TIMEOUT_S)},
+        retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=_RETRY_S)},
+    )
 
 
 def read_key(path: Path) -> tuple[str, str]:
