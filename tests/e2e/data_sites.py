@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from processes import Process, free_port
 from test_federation import Cloud
@@ -26,6 +27,8 @@ _SETTINGS = {
     "TENURE_RECLAIM_MARGIN_S": "1",
     "TENURE_PEER_ANSWER_S": "30",
 }
+_LIMITS = httpx2.Limits(keepalive_expiry=2)
+"""A service closes a connection after five seconds: who waits so long may write into one that is just being closed."""
 
 
 class Site(Cloud):
@@ -38,7 +41,7 @@ class Site(Cloud):
         self.process = Process(
             "run", directory, {**_SETTINGS, **store.settings(), "TENURE_OBJECTS_PEER_URL": way.url, **more}
         )
-        self.client = self.client.__class__(base_url=self.process.url, headers=self.client.headers, timeout=30)
+        self.client = httpx2.Client(base_url=self.process.url, headers=self.client.headers, timeout=30, limits=_LIMITS)
 
     def put(self, key: str, content: bytes) -> dict[str, Any]:
         self.store.client().put_object(Bucket=BUCKET, Key=key, Body=content)

@@ -38,7 +38,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--seeds", type=int, default=1, help="so many runs, of this seed and those after it (default: 1)"
     )
-    parser.add_argument("--at-once", type=int, default=1, help="so many of the runs side by side (default: 1)")
+    parser.add_argument("--at-once", type=int, default=1, help="so many of the runs under load at a time (default: 1)")
     parser.add_argument("--defect", help="bring a defect back into all processes: a name in faults/defects.py")
     return parser.parse_args()
 

@@ -15,7 +15,7 @@ SERVE, DATABASE = "serve", "database"
 _PARTS = (SERVE, SERVE, WORKER, WORKER, DATABASE)
 _RULES = ("cut", "refuse", "stall", "swallow", "vanish", "swallow_once")
 _KILLS_A_CUT = 3
-_APART_S = (0.2, 2.6)
+_APART_S = (0.2, 1.8)
 _DOWN_S = 3.0
 _CUT_S = (1.0, 8.0)
 

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,10 @@ from faults.stage import TOKEN
 
 _AT_ONCE = 2
 """So many processes are being started again at a time: more would only wait for each other."""
+_JOBS_A_KILL = 34
+"""So many jobs are submitted for each kill at least."""
+_BESIDE = 2
+"""So many runs more than those under load may start or come to rest, which leaves the processor idle."""
 _SETTLE_S = 240.0
 _PAGE = 1000
 _MOST_TOLD = 20
@@ -49,12 +53,12 @@ def hold_trial(kills: int, seed: int, defect: str | None = None) -> Findings:
 
 
 def hold_trials(kills: int, seeds: Sequence[int], defect: str | None = None, at_once: int = 1) -> list[Findings]:
-    """Run the plans of the seeds, so many side by side. Raises CancelledError after Ctrl-C, when all has ended."""
-    places = asyncio.Semaphore(at_once)
+    """Run the plans of the seeds, so many at a time. Raises CancelledError after Ctrl-C, when all has ended."""
+    stages, loads = asyncio.Semaphore(at_once + _BESIDE), asyncio.Semaphore(at_once)
 
     async def hold(seed: int) -> Findings:
-        async with places:
-            return await _hold_trial(kills, seed, defect, f"{seed}: " if len(seeds) > 1 else "")
+        async with stages:
+            return await _hold_trial(kills, seed, defect, f"{seed}: " if len(seeds) > 1 else "", loads)
 
     async def hold_all() -> list[Findings]:
         loop = asyncio.get_running_loop()
@@ -90,7 +94,7 @@ def _broken_off_once(running: Sequence[asyncio.Task[Findings]]) -> Iterator[None
             loop.remove_signal_handler(number)
 
 
-async def _hold_trial(kills: int, seed: int, defect: str | None, prefix: str) -> Findings:
+async def _hold_trial(kills: int, seed: int, defect: str | None, prefix: str, loads: asyncio.Semaphore) -> Findings:
     def tell(line: str) -> None:
         say(f"{prefix}{line}")
 
@@ -100,7 +104,7 @@ async def _hold_trial(kills: int, seed: int, defect: str | None, prefix: str) ->
         try:
             tell("starting three sites: a PostgreSQL, a service and a worker each")
             await _to_its_end(stage.open)
-            submitted, logs = await _Run(stage, draw(seed, kills), seed, tell).run()
+            submitted, logs = await _Run(stage, draw(seed, kills), seed, tell, loads).run(kills * _JOBS_A_KILL)
             audits = {name: await _to_its_end(partial(_audit, stage, name, directory)) for name in stage.sites}
         finally:
             await _to_its_end(stage.close)
@@ -139,16 +143,28 @@ def _kept_if_wrong(tell: Callable[[str], None]) -> Iterator[tuple[Path, list[boo
 
 
 class _Run:
-    def __init__(self, stage: Stage, plan: Sequence[Kill | Cut], seed: int, tell: Callable[[str], None]) -> None:
+    """A run. `loads`: it is under load only as long as it holds one."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        plan: Sequence[Kill | Cut],
+        seed: int,
+        tell: Callable[[str], None],
+        loads: asyncio.Semaphore,
+    ) -> None:
         self._stage, self._plan, self._rng, self._tell = stage, plan, random.Random(seed), tell
+        self._loads = loads
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._locks = {name: asyncio.Lock() for name in stage.sites}
         self._over = False
         self._done: Counter[str] = Counter()
 
-    async def run(self) -> tuple[list[Submitted], dict[str, list[Event]]]:
+    async def run(self, jobs: int) -> tuple[list[Submitted], dict[str, list[Event]]]:
+        """Run under the plan and until so many jobs are submitted; return these and the logs once all is quiet."""
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=50)
-        async with httpx2.AsyncClient(limits=limits) as http:
+        async with httpx2.AsyncClient(limits=limits) as http, AsyncExitStack() as load:
+            await load.enter_async_context(self._loads)
             calls = [Calls(name, site.url, http) for name, site in self._stage.sites.items()]
             users = [Users(one, random.Random(self._rng.random())) for one in calls]
             lifetimes = {name: one.lifetimes for name, one in zip(self._stage.sites, users, strict=True)}
@@ -163,11 +179,16 @@ class _Run:
                 for one in calls
                 for beside in (Controller(one, lifetime, random.Random(self._rng.random())).run(), operate(one))
             ]
-            submitting = [asyncio.create_task(one.run(lambda: not self._over)) for one in users]
+
+            def goes_on() -> bool:
+                return not self._over or sum(len(one.submitted) for one in users) < jobs
+
+            submitting = [asyncio.create_task(one.run(goes_on)) for one in users]
             try:
                 await self._inflict()
                 self._over = True
                 await asyncio.gather(*submitting)
+                await load.aclose()
                 await self._settle(calls)
                 return [one for user in users for one in user.submitted], {one.name: await _log(one) for one in calls}
             finally:
