@@ -34,5 +34,5 @@ def _because(peer: str, link: LinkRate | None) -> str:
     if not link.samples:
         return f"by the rate that an operator told, {rate} ({others})"
     newest = length_text(link.newest_age_us)
-    reached = f"fifteen of sixteen of {link.samples} transfers from {peer} had reached, the newest {newest} before"
+    reached = f"nine of ten of {link.samples} transfers from {peer} had reached, the newest {newest} before"
     return f"by the rate that {reached}, {rate} ({others})"

@@ -1,4 +1,4 @@
-"""The rate of data over a link: the one that fifteen of sixteen transfers reach, learned from what came.
+"""The rate of data over a link: the one that nine of ten transfers reach, learned from what came.
 
 A *link* is the way of data from one peer in one direction. What is measured is what this service pulled itself, up to
 where it stood in the own store; nobody's word counts.
@@ -22,9 +22,7 @@ SAMPLES_US = 7 * DAY_US
 LEAST_SAMPLES = 5
 LINK_SLOW = "link_slow"
 """The reason of a host that the inputs would not come in the time that the origin gives them."""
-_OF = 16
-"""One transfer of so many is slower than the rate of its link. The aim is that nine of ten come in the time told.
-"""
+_TENTH = 10
 _BYTES_OF_MBIT = 125_000
 _SPARE = 3
 
@@ -42,16 +40,16 @@ class LinkSample(NamedTuple):
 
 
 def learned(samples: Sequence[LinkSample], active: int) -> LinkRate | None:
-    """Return the lower sixteenth quantile of the rates of the newest transfers that count; None: there are too few.
+    """Return the lower 10 % quantile of the rates of the newest transfers that count; None: there are too few.
 
-    If the next transfer is as they are, it reaches that rate with a probability of 15 of 16 at least, from fifteen on.
+    If the next transfer is as they are, it reaches that rate with a probability of at least nine tenths, from nine on.
     """
     counted = [one for one in samples if one.bytes >= LEAST_SAMPLE_BYTES and one.age_us <= SAMPLES_US]
     newest = sorted(counted, key=lambda one: one.age_us)[:MOST_SAMPLES]
     if len(newest) < LEAST_SAMPLES:
         return None
     rates = sorted(max(one.bytes * SECOND_US // max(one.took_us, 1), 1) for one in newest)
-    return LinkRate(rates[max((len(rates) + 1) // _OF, 1) - 1], len(newest), newest[0].age_us, active)
+    return LinkRate(rates[max((len(rates) + 1) // _TENTH, 1) - 1], len(newest), newest[0].age_us, active)
 
 
 def told(mbit_s: float, active: int) -> LinkRate:
