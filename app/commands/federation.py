@@ -117,12 +117,14 @@ def drive(
     Each cloud is made at its service, with an external clock. The rule by which a host admits a job is applied here.
     """
     from app.workbench.federation.reading import urls_of  # noqa: PLC0415 - compiled code is slow to load
-    from app.workbench.federation.served import ServedLine  # noqa: PLC0415 - as above
+    from app.workbench.federation.served import ServedLine, check_is_new  # noqa: PLC0415 - as above
 
     scenario = _scenario(cloud, jobs, shift or [], links, rule, sla, bandwidth, train, bound, eviction)
     urls = urls_of(url, scenario.nodes)
     with ExitStack() as stack:
         clients = {name: stack.enter_context(connect(place, token)) for name, place in urls.items()}
+        for name, client in clients.items():  # before any cloud is made
+            check_is_new(client, name)
         _run(
             scenario,
             lambda name, opened, sink: ServedLine(clients[name], name, opened, sink),

@@ -133,9 +133,17 @@ def show_job(client: TenureClient, cloud: str, job: JobId, *, as_json: options.J
 
 def cancel_job(client: TenureClient, cloud: str, job: JobId) -> None:
     """Stop all instances of a job. One that runs at a peer has ended once the peer says so."""
+    before = client.job(cloud, job)
     with changing(f"job show --cloud {cloud} {job}"):
         client.cancel_job(cloud, job)
-    print_text(Text(f"{job} is cancelled"))
+    found = client.job(cloud, job)
+    if before.end is not None:
+        told = f"had ended before: {before.end}"
+    elif found.end is None and found.where != "here":
+        told = f"is to be cancelled: it ends once {found.where or 'a peer'} says so, or with its lease"
+    else:
+        told = "is cancelled"
+    print_text(Text(f"{job} {told}"))
 
 
 def _show(answer: JobAnswer, *, as_json: bool) -> None:

@@ -65,7 +65,7 @@ _LINKS = (
     Column("1 GB takes", 7, is_number=True),
 )
 _WAYS = {"in": "inputs of its jobs", "out": "outputs of ours"}
-_MEGABYTE = 10**6
+_MEGABYTE, _GIGABYTE = 10**6, 10**9
 
 PeerName = Annotated[str, typer.Argument(metavar="PEER", help="The peer's name.")]
 TokenFile = Annotated[
@@ -216,6 +216,7 @@ def try_out(client: TenureClient, peer: PeerName, *, as_json: options.Json = Fal
 
 def remove(client: TenureClient, peer: PeerName) -> None:
     """Forget a peer. Jobs that were awarded to it are taken back at the end of their leases."""
+    client.peer(peer)
     with _changing():
         client.remove_peer(peer)
     print_text(Text(f"{peer} is removed"))
@@ -262,8 +263,11 @@ def _quota(
 def _print(peer: PeerAnswer, *, as_json: bool) -> None:
     if as_json:
         print_json(json_of(peer))
-    else:
-        print_fitting(STDOUT, _COLUMNS, [_row(peer)])
+        return
+    print_fitting(STDOUT, _COLUMNS, [_row(peer)])
+    objects = peer.objects_url or "none, so none is moved"
+    link = "" if peer.link_mbit_s is None else f"; link of {peer.link_mbit_s:g} Mbit/s until it is learned"
+    print_text(Text(f"data: {peer.quota.data_bytes / _GIGABYTE:g} GB at most; its object store: {objects}{link}"))
 
 
 def _row(peer: PeerAnswer) -> list[object]:

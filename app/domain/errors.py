@@ -87,6 +87,10 @@ class OfferNotFound(NotFound):
     """No such attempt was offered by the peer whose token is shown."""
 
 
+class NotAPeer(NotFound):
+    """The token is of the role peer, and no peer is entered here by its name."""
+
+
 class JobNotFound(NotFound):
     """No job of that id was submitted to the cloud."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from app.domain.errors import ClockExternal, OfferConflict, OfferNotFound
+from app.domain.errors import ClockExternal, NotAPeer, OfferConflict, OfferNotFound
 from app.domain.events import Event, ForeignJobEnded
 from app.domain.jobs import AttemptKey, DataFault, Word
 from app.domain.values import Clock, Resources
@@ -176,7 +176,7 @@ class Hosting:
     async def _peer(self, name: str) -> Peer:
         peer = await self._peers.get(name)
         if peer is None:
-            raise OfferNotFound("there is no such attempt")
+            raise NotAPeer(f"no peer is called {name!r} here")
         return peer
 
 

@@ -23,6 +23,7 @@ from app.domain.values import Clock
 from app.engine.cloud import Cloud, JobRecord
 from app.engine.jobs.attempts import Wish
 from app.federation.lending import Lender
+from app.federation.peering import NOT_A_PEER, first_code
 from app.federation.rules.awayside import DueMessage, Heard, decide_away, wishes
 from app.federation.rules.data import data_bytes
 from app.federation.rules.foreignside import decide_due
@@ -61,8 +62,12 @@ _ROUNDS = 3
 _POLL_S = 2.0
 """The time between two questions for an attempt that runs."""
 _NO_PEER = "no_peer"
-_PAUSED = "peer_paused"
+_PAUSED = "paused_here"
 _BREAKER = "breaker_open"
+_NOT_TAKEN = {401: "token_refused", 403: "token_refused", 404: "no_such_cloud"}
+"""Answers to an offer by which a host does not even look at it. They are no words, and will be the same the next time.
+"""
+_NOT_ITS_PEER = "not_its_peer"
 _REASON = re.compile(r"[a-z][a-z_]{0,39}", re.ASCII)
 """A word that a host may give as its reason."""
 
@@ -273,7 +278,9 @@ class JobKeeper:
                 contact.told_to_wait(reply.retry_after_s)
                 OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "later").inc()
                 return None
-            heard = _heard_of(Heard(job, sent.peer, away.attempt, None), reply)
+            asked = Heard(job, sent.peer, away.attempt, None)
+            not_taken = sent.wish is Wish.OFFER and reply.status in _NOT_TAKEN
+            heard = _not_taken(asked, reply) if not_taken else _heard_of(asked, reply)
         except NoAnswer as error:
             contact.failed(sent_s)
             OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "no_answer").inc()
@@ -317,6 +324,12 @@ def _why_not(peer: Peer | None, contact: _Contact) -> str | None:
     if peer.paused_because is not None:
         return _PAUSED
     return _BREAKER if contact.is_broken else None
+
+
+def _not_taken(asked: Heard, reply: Reply) -> Heard:
+    """Return that a host refused an offer without a look at it, and why."""
+    why = _NOT_ITS_PEER if first_code(reply) == NOT_A_PEER else _NOT_TAKEN[reply.status]
+    return asked._replace(word=Word.REFUSED, why=why)
 
 
 def _heard_of(asked: Heard, reply: Reply) -> Heard:

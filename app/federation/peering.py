@@ -15,13 +15,16 @@ from app.federation.rules.peers import Peer
 from app.federation.store import PeerStore
 from app.platform.once import Shared
 from app.platform.outbound.addresses import read_url
-from app.platform.outbound.asking import Asker, Inquiry
+from app.platform.outbound.asking import Asker, Inquiry, Reply
 from app.platform.outbound.connection import NoAnswer
 
 MOST_PEERS_KNOWN = 64
 KNOWN_S = 1.0
 """The time for which a process takes a peer to be as it read it."""
+_ON_ONE_MACHINE = " (TENURE_PEER_ALLOW_PRIVATE=true allows private addresses, without TLS)"
 _NEVER_JOB = "none/0"
+NOT_A_PEER = "preemptible.offer.not_a_peer"
+"""The code by which a host tells that it has not entered us."""
 
 
 class PeerPlace(NamedTuple):
@@ -89,7 +92,9 @@ class PeerKeeper:
         with self._changing():
             found = await self._store.add(given, MOST_PEERS_KNOWN)
         if found is None:
-            raise PeerExists(f"there is a peer {name!r}, or there are {MOST_PEERS_KNOWN}, as many as may be")
+            is_there = await self._store.get(name) is not None
+            most = f"there are {MOST_PEERS_KNOWN} peers, as many as may be"
+            raise PeerExists(f"there is a peer {name!r} already" if is_there else most)
         return found
 
     async def change(self, name: str, place: PeerPlace, quota: Mapping[str, Any]) -> Peer:
@@ -116,9 +121,12 @@ class PeerKeeper:
             reply = await self._asker.ask(Inquiry(name, "GET", url, peer.secret))
         except NoAnswer as error:
             return PeerTrial(reached=False, status=None, seconds=perf_counter() - began, error=str(error))
-        errors = reply.body.get("errors")
-        known = reply.status == _NOT_FOUND and _code(errors) == "preemptible.offer.not_found"
-        why = None if known else f"it answered {reply.status}: its cloud, its peer or our token is not as entered"
+        code = first_code(reply)
+        known = reply.status == _NOT_FOUND and code == "preemptible.offer.not_found"
+        wrong = "its cloud or our token is not as entered"
+        if code == NOT_A_PEER:
+            wrong = "it knows our token, and has not entered us as a peer of that name"
+        why = None if known else f"it answered {reply.status}: {wrong}"
         return PeerTrial(reached=known, status=reply.status, seconds=perf_counter() - began, error=why)
 
     @contextmanager
@@ -142,9 +150,9 @@ class PeerKeeper:
         try:
             target = read_url(url, allow_private=self._allow_private)
         except WebhookRefused as error:
-            raise PeerRefused(str(error)) from error
+            raise PeerRefused(f"{error}{_ON_ONE_MACHINE}" if "public internet" in str(error) else str(error)) from error
         if target.scheme != "https" and not self._allow_private:
-            raise PeerRefused("the URL of a peer begins with https://")
+            raise PeerRefused(f"the URL of a peer begins with https://{_ON_ONE_MACHINE}")
 
 
 _NOT_FOUND = 404
@@ -155,7 +163,9 @@ def quota_of(peer: Peer) -> PeerQuota | None:
     return PeerQuota(**peer.quota) if peer.paused_because is None else None
 
 
-def _code(errors: object) -> object:
+def first_code(reply: Reply) -> object:
+    """Return the code of the error that an answer tells first; None: it tells none."""
+    errors = reply.body.get("errors")
     first = errors[0] if isinstance(errors, list) and errors else None
     return first.get("code") if isinstance(first, dict) else None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from app.domain.errors import ClockExternal, OfferNotFound, PeerNotFound
+from app.domain.errors import ClockExternal, NotAPeer, PeerNotFound
 from app.domain.values import Clock, Resources
 from app.federation.peering import quota_of
 from app.federation.rules.promises import NoPromise, PeerPromise, Unpromised, read_promise
@@ -32,10 +32,10 @@ class PromiseToPeers:
         self._scheduler, self._peers, self._tables = scheduler, peers, tables
 
     async def promise(self, cloud_name: str, origin: str, demand: Resources) -> PeerPromise | Unpromised:
-        """Return the survival of instances of a size. Raises OfferNotFound for a stranger, ClockExternal."""
+        """Return the survival of instances of a size. Raises NotAPeer for a stranger, ClockExternal."""
         peer = await self._peers.get(origin)
         if peer is None:
-            raise OfferNotFound(f"no peer is called {origin!r} here")
+            raise NotAPeer(f"no peer is called {origin!r} here")
         table = await self._tables.newest(cloud_name)
         cloud, now_us = await self._scheduler.present(cloud_name)
         if cloud.policy.clock is Clock.EXTERNAL:

@@ -49,7 +49,14 @@ JOBS = (
     Served(endpoints.CANCEL_JOB, jobs.cancel_job, role=Role.MEMBER, query=AtQuery, errors=_CHANGE),
 )
 
-_HOSTING = (errors.LogContended, errors.Overloaded, errors.OfferNotFound, errors.FormatNotInForce, errors.ClockExternal)
+_HOSTING = (
+    errors.LogContended,
+    errors.Overloaded,
+    errors.NotAPeer,
+    errors.OfferNotFound,
+    errors.FormatNotInForce,
+    errors.ClockExternal,
+)
 _SIZE = {"cores": 1, "memory_mib": 512, "count": 2, "lifetime_s": 3600, "hold_s": 30}
 
 PEERS = (
@@ -75,16 +82,16 @@ PEERS = (
         ),
         example={},
     ),
-    Served(endpoints.OUTPUTS, offers.show_outputs, role=Role.PEER),
+    Served(endpoints.OUTPUTS, offers.show_outputs, role=Role.PEER, errors=(errors.NotAPeer,)),
     Served(endpoints.COLLECTED, offers.release_outputs, role=Role.PEER, errors=_HOSTING),
-    Served(endpoints.OFFER, offers.show_offer, role=Role.PEER),
+    Served(endpoints.OFFER, offers.show_offer, role=Role.PEER, errors=(errors.NotAPeer,)),
     Served(endpoints.WITHDRAW_OFFER, offers.withdraw_offer, role=Role.PEER, errors=_HOSTING),
     Served(
         endpoints.PEER_PROMISE,
         offers.promise_peer,
         role=Role.PEER,
         query=offer_wire.PromiseQuery,
-        errors=(errors.OfferNotFound, errors.ClockExternal),
+        errors=(errors.NotAPeer, errors.ClockExternal),
         query_example={"cores": 1},
     ),
     Served(

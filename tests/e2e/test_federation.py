@@ -104,6 +104,7 @@ def test_a_job_runs_at_a_peer_and_its_end_comes_home(clouds: tuple[Cloud, Cloud]
     assert (running["status"], running["count"]) == ("running", 3)
     assert host.client.delete("/v1/clouds/b/instances/a.wide.1").status_code == 204
     until(lambda: home.job("wide")["end"] == "completed")
+    assert home.job("wide")["where"] == "b"
     (tried,) = home.get("/jobs/wide/attempts")["attempts"]
     assert (tried["peer"], tried["outcome"]) == ("b", "completed")
 
@@ -114,9 +115,29 @@ def test_a_peer_sees_its_own_attempts_alone(clouds: tuple[Cloud, Cloud]) -> None
     with httpx2.Client(base_url=host.process.url, headers={"X-Auth-Token": stranger}) as client:
         for method, path in (("GET", "offers/wide/1"), ("PUT", "offers/wide/1/award"), ("DELETE", "offers/wide/1")):
             answer = client.request(method, f"/v1/clouds/b/{path}")
-            assert answer.json()["errors"][0]["code"] == "preemptible.offer.not_found"
+            assert answer.json()["errors"][0]["code"] == "preemptible.offer.not_a_peer"
         for path in ("events", "instances", "quotes", "jobs"):
             assert client.get(f"/v1/clouds/b/{path}").status_code == 403
+
+
+def test_a_host_that_has_not_entered_us_is_told_apart_from_one_that_is_silent(clouds: tuple[Cloud, Cloud]) -> None:
+    home, host = clouds
+    token = host.post("/v1/tokens", {"name": "not-entered", "role": "peer"})["token"]
+    ours = host.post("/v1/tokens", {"name": "a.2", "role": "peer"})["token"]
+    wrong = {
+        "stranger": ("b", token, "not_its_peer"),
+        "revoked": ("b", "tnr_revoked", "token_refused"),
+        "lost": ("gone", ours, "no_such_cloud"),
+    }
+    for name, (cloud, shown, why) in wrong.items():
+        home.post("/v1/peers", {"name": name, "url": host.process.url, "cloud": cloud, "token": shown})
+        assert home.post(f"/v1/peers/{name}/test")["reached"] is False, name
+        home.submit(f"to-{name}", peers=[name], on_preempted="fail")
+        until(lambda name=name: home.job(f"to-{name}")["end"] == "rejected")
+        (tried,) = home.get(f"/jobs/to-{name}/attempts")["attempts"]
+        assert (tried["outcome"], tried["why"]) == ("refused", why)
+        assert home.job(f"to-{name}")["where"] is None
+        assert home.client.delete(f"/v1/peers/{name}").status_code == 204
 
 
 def test_cancelled_and_preempted_jobs_end(clouds: tuple[Cloud, Cloud]) -> None:

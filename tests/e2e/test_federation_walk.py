@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from processes import free_port
@@ -16,9 +18,18 @@ from object_stores import missing  # noqa: E402 - found by the line above
 PROGRAM = Path(__file__).parents[2] / "tools/try-federation"
 
 
+def two_free_ports() -> int:
+    """Return the first of two ports in a row that are free."""
+    while True:
+        port = free_port()
+        with socket.socket() as following, suppress(OSError):
+            following.bind(("127.0.0.1", port + 1))
+            return port
+
+
 def test_the_walk_through_plays_to_its_end(tmp_path: Path) -> None:
     """Each step is told with its command, and each does what is said of it."""
-    own = {"FEDERATION_DIR": str(tmp_path), "FEDERATION_PORT": str(free_port())}
+    own = {"FEDERATION_DIR": str(tmp_path), "FEDERATION_PORT": str(two_free_ports())}
     done = subprocess.run(
         [sys.executable, PROGRAM, "--once"],
         env=os.environ | own,
@@ -42,6 +53,8 @@ def test_the_walk_through_plays_to_its_end(tmp_path: Path) -> None:
     assert places == sorted(places), told
     assert "1 of 1" not in told
     assert ("the output is what b made of the same input: True" in told) is (missing("swift") is None)
-    assert told.count("is cancelled") == 3
+    assert told.count("is cancelled") == (2 if missing("swift") else 1), (
+        "the job at home, and the peak that data needs over"
+    )
     standing = told[told.index("a$ tenure peer standing b") :]
     assert "our jobs at b" in standing

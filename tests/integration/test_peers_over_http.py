@@ -60,6 +60,8 @@ def test_commands_enter_and_change_a_peer(service: Service, run: Run, tmp_path: 
     assert run("add", "piped", URL, "--their-cloud", "n", "--token-file", "-", stdin="tnr_b\n")[0] == 0
     assert run("add", "bare", URL, "--their-cloud", "n")[0] != 0, "without a token"
     assert run("add", "told", URL, "--their-cloud", "n", "--token-file", str(token))[0] == 1, "it is there"
+    near = {"name": "near", "url": "http://127.0.0.1:1", "cloud": "n", "token": "t"}
+    assert "TENURE_PEER_ALLOW_PRIVATE" in service.client.post("/v1/peers", json=near).text
     assert run("add", "none", URL, "--their-cloud", "n", "--token-file", str(tmp_path / "no"))[0] != 0
     code, told = run("set", "told", "--cores-share", "25", "--longest", "12h", "--json")
     quota = json.loads(told)["quota"]
@@ -73,10 +75,13 @@ def test_commands_enter_and_change_a_peer(service: Service, run: Run, tmp_path: 
     assert json.loads(run("resume", "told", "--json")[1])["paused_by"] is None
     names = [one["name"] for one in json.loads(run("list", "--json")[1])["peers"]]
     assert {"told", "piped"} <= {*names}
-    assert run("show", "told")[0] == 0
+    assert run("set", "told", "--data", "5GB", "--link", "80")[0] == 0
+    code, shown = run("show", "told")
+    assert (code, "data: 5 GB at most" in shown, "80 Mbit/s" in shown) == (0, True, True), shown
     assert run("test", "told")[0] == 1, "nobody answers there"
     assert [run("remove", name)[0] for name in ("told", "piped")] == [0, 0]
     assert run("show", "told")[0] == 1
+    assert run("remove", "told")[0] == 1, "it is not there any more"
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,7 @@ def test_a_host_promises_what_its_table_says_within_the_quota(host: Service) -> 
     before = host.last_seq("there")
     assert made(promised(host, cores=3))["refused"] == "no_flavor"
     assert made(promised(host, "bare", **SIZE))["refused"] == "no_forecast"
-    check(promised(host, name="stranger", **SIZE), errors.OfferNotFound)
+    check(promised(host, name="stranger", **SIZE), errors.NotAPeer)
     check(promised(host, "outside", **SIZE), errors.ClockExternal)
     check(promised(host, "nowhere", **SIZE), errors.CloudNotFound)
     assert promised(host, cores=0).status_code == 400

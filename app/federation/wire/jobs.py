@@ -131,7 +131,7 @@ def job_answer(cloud: str, job: JobRecord) -> JobAnswer:
     asked, away = job.asked, job.away
     has_run = job.is_native and not job.left
     end = away.end or (AwayEnd.COMPLETED if has_run else None)
-    where = "here" if job.is_native else away.asked.get(away.attempt) if away.wish() else None
+    where = "here" if job.is_native else None if away.end is AwayEnd.REJECTED else away.asked.get(away.attempt)
     path = f"/v1/clouds/{cloud}/jobs/{asked.job}"
     return JobAnswer(
         id=asked.job,

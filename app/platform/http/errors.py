@@ -163,6 +163,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TokenNotFound: Problem(404, "preemptible.token.not_found", "No such token"),
     errors.PeerNotFound: Problem(404, "preemptible.peer.not_found", "No such peer"),
     errors.OfferNotFound: Problem(404, "preemptible.offer.not_found", "No such attempt"),
+    errors.NotAPeer: Problem(404, "preemptible.offer.not_a_peer", "No peer of that name"),
     errors.PeerExists: Problem(409, "preemptible.peer.conflict", "The peer exists, or there are too many"),
     errors.OfferConflict: Problem(409, "preemptible.offer.conflict", "The attempt was offered with another body"),
     errors.PeerRefused: Problem(400, "preemptible.peer.refused_address", "This URL is not allowed for a peer"),

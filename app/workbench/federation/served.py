@@ -13,7 +13,21 @@ from app.engine.cloud import Cloud
 from app.workbench.drive import form_of
 from app.workbench.evaluate import EventSink
 from app.workbench.export import recorded_of
-from tenure_client import Conflict, PolicyChange, Resources, TenureClient
+from tenure_client import ClientError, Conflict, NotFound, PolicyChange, Resources, TenureClient
+
+_IS_THERE = "there is a cloud of that name already: a drive begins with a new one"
+
+
+def check_is_new(client: TenureClient, name: str) -> None:
+    """Ask a service whether a cloud can be made there. Raises InputError if it has one of that name."""
+    try:
+        client.cloud(name)
+    except NotFound:
+        return
+    except ClientError as error:
+        error.add_note(f"this is the service of --url {name}; no cloud was made")
+        raise
+    raise InputError(f"--url {name}: {_IS_THERE}")
 
 
 class ServedLine:
@@ -41,8 +55,7 @@ class ServedLine:
                     try:
                         self._client.create_cloud(self._name, cast("PolicyChange", value_to_wire(event.policy)))
                     except Conflict:
-                        why = "there is a cloud of that name already: a drive begins with a new one"
-                        raise InputError(f"--url {self._name}: {why}") from None
+                        raise InputError(f"--url {self._name}: {_IS_THERE}") from None
                 case NodeAdded():
                     self._client.add_node(self._name, event.node, Resources(*event.capacity))
                 case FlavorAdded():

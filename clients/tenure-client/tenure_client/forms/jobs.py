@@ -45,7 +45,9 @@ class JobAnswer(Answer, kw_only=True):
     ]
     peers: Annotated[list[str], Meta(description="Whom it may be offered to, in this order.")]
     status: JobStatusWord
-    where: Annotated[str | None, Meta(description="`here`, or the peer that was asked last; null: nowhere.")]
+    where: Annotated[
+        str | None, Meta(description="`here`, or the peer that was asked last; null: nowhere, or rejected.")
+    ]
     end: JobEndWord | None
     reason: Annotated[str | None, Meta(description="Why it was rejected.")]
     attempt: Annotated[int, Meta(description="The number of the last attempt to run it at a peer; 0: none.")]
