@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from processes import TOKEN, Process
+from processes import TOKEN, Process, free_port
 from typer.testing import CliRunner
 
 from app.cli import command_line
@@ -22,7 +22,7 @@ from app.federation.rules.jobs import JOB_COLUMNS, read_jobs
 from app.workbench.export import recorded_of
 from app.workbench.federation.reading import links_of
 from app.workbench.federation.run import FederationScenario, run_federation
-from tenure_client import TenureClient
+from tenure_client import ClientError, NotFound, TenureClient
 
 PLATFORMS = {"a": "8x1", "b": "3x4", "c": "2x6"}
 RULES = {1: HostRule.NONE, 2: HostRule.TIMELINE, 3: HostRule.TENURE}
@@ -99,3 +99,17 @@ def test_every_log_is_the_same(services: dict[str, str], tmp_path: Path, seed: i
     assert RULES[seed] is not HostRule.NONE or any(isinstance(one, InstanceEvicted) for one in events)
     again = CliRunner().invoke(command_line(), there)
     assert isinstance(again.exception, InputError), "its clouds are there"
+
+
+@pytest.mark.long
+def test_a_drive_that_cannot_make_all_of_its_clouds_makes_none(services: dict[str, str], tmp_path: Path) -> None:
+    told = list[str]()
+    for name in ("fresh", "unreached"):
+        (tmp_path / f"{name}.csv").write_text(drawn(1, name))
+        told += ["--cloud", f"{name}=8x1", "--jobs", f"{name}={tmp_path / name}.csv"]
+    told += ["--url", f"fresh={services['a']}", "--url", f"unreached=http://127.0.0.1:{free_port()}"]
+    done = CliRunner().invoke(command_line(), ["federation", "drive", *told, "--token", TOKEN])
+    assert isinstance(done.exception, ClientError)
+    assert "--url unreached" in str(done.exception.__notes__)
+    with TenureClient(services["a"], TOKEN) as tenure, pytest.raises(NotFound):
+        tenure.cloud("fresh")
