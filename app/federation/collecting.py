@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any
 
 from app.domain.events import Event, JobCollected, JobOutputsLost
 from app.domain.jobs import AttemptKey, DataFault, DataObject
 from app.engine.cloud import Cloud, JobRecord
-from app.federation.rules.data import Direction, Transfer, WantedObject, are_outputs, is_sha256, is_under
+from app.federation.rules.data import Direction, Transfer, WantedObject, are_outputs, is_sha256, is_under, pause_s
 from app.federation.rules.peers import Peer
 from app.federation.store import PeerStore, Transfers
 from app.platform.outbound.asking import Asker, Inquiry, Reply
@@ -19,30 +22,58 @@ from app.platform.outbound.connection import NoAnswer
 logger = logging.getLogger(__name__)
 
 _ASKED_AGAIN_S = 2.0
+_TURN_S = 0.5
+"""The time that a turn waits for the answers of hosts."""
 _OK, _NO_CONTENT, _NOT_FOUND = 200, 204, 404
 _FAULTS = frozenset(map(str, DataFault))
 
+Step = Callable[[], Coroutine[Any, Any, None]]
 Append = Callable[[Callable[[Cloud, int], Sequence[Event]]], Coroutine[Any, Any, int]]
 
 
 class OutputCollector:
-    """Fetches outputs."""
+    """Fetches outputs. A host that is slow to answer keeps no other one waiting, and is asked again after a rest."""
 
     def __init__(self, transfers: Transfers, peers: PeerStore, asker: Asker) -> None:
         self._transfers, self._peers, self._asker = transfers, peers, asker
         self._not_before: dict[tuple[int, AttemptKey], float] = {}
+        self._silent: dict[str, tuple[int, float]] = {}
+        self._talks: dict[tuple[int, str], asyncio.Task[None]] = {}
 
     async def collect(self, where: tuple[int, str], cloud: Cloud, rows: Sequence[Transfer], append: Append) -> int:
         """Do what is due for the outputs of a cloud's jobs; return how many jobs wait for theirs."""
         peers = {peer.name: peer for peer in await self._peers.all()}
-        own = [one for one in rows if one.direction == Direction.OUT]
+        own: defaultdict[AttemptKey, list[Transfer]] = defaultdict(list)
+        for one in rows:
+            if one.direction == Direction.OUT:
+                own[one.of].append(one)
+        steps: defaultdict[str, list[Step]] = defaultdict(list)
         for record in [cloud.jobs.by_id[name] for name in cloud.jobs.collecting]:
             key = _key(record)
-            mine = [one for one in own if one.of == key]
-            await self._fetch(where, record, peers.get(key.origin), mine, append)
-        for key in {one.of for one in own if one.job not in cloud.jobs.collecting}:
-            await self._let_go(where[0], key, peers.get(key.origin), [one.id for one in own if one.of == key])
+            steps[key.origin].append(partial(self._fetch, where, record, peers.get(key.origin), own[key], append))
+        for key in [key for key in own if key.job not in cloud.jobs.collecting]:
+            names = [one.id for one in own[key]]
+            steps[key.origin].append(partial(self._let_go, where[0], key, peers.get(key.origin), names))
+        await self._take(where[0], steps)
         return len(cloud.jobs.collecting)
+
+    async def end(self, cloud_id: int) -> None:
+        """Break off what is under way for a cloud."""
+        talks = [self._talks.pop(key) for key in [*self._talks] if key[0] == cloud_id]
+        for talk in talks:
+            talk.cancel()
+        await asyncio.gather(*talks, return_exceptions=True)
+
+    async def _take(self, cloud_id: int, steps: Mapping[str, Sequence[Step]]) -> None:
+        """Begin the steps of each peer whose last ones are over, and wait for them for a moment."""
+        for peer in steps:
+            if (cloud_id, peer) not in self._talks:
+                self._talks[cloud_id, peer] = asyncio.create_task(_in_order(steps[peer]))
+        own = {key: talk for key, talk in self._talks.items() if key[0] == cloud_id}
+        if own:
+            await asyncio.wait(own.values(), timeout=_TURN_S)
+        for key in [key for key, talk in own.items() if talk.done()]:
+            self._talks.pop(key).result()
 
     async def _fetch(
         self, where: tuple[int, str], record: JobRecord, peer: Peer | None, rows: list[Transfer], append: Append
@@ -65,7 +96,7 @@ class OutputCollector:
         state = reply.body.get("state")
         if reply.status == _NOT_FOUND or state == "lost":
             told = reply.body.get("reason")
-            reason = told if told in _FAULTS else DataFault.GONE.value
+            reason = told if isinstance(told, str) and told in _FAULTS else DataFault.GONE.value
             await append(_once(record, lambda at_us: _lost(record, reason, at_us)))
         elif reply.status == _OK and state == "ready":
             found = _outputs(reply.body, peer)
@@ -83,15 +114,24 @@ class OutputCollector:
 
     async def _asked(self, cloud_id: int, peer: Peer, key: AttemptKey, method: str, what: str) -> Reply | None:
         """Return a host's answer; None if there is none, or if it was asked a moment ago."""
-        if monotonic() < self._not_before.get((cloud_id, key), 0.0):
+        failures, rests_until_s = self._silent.get(peer.name, (0, 0.0))
+        if monotonic() < max(self._not_before.get((cloud_id, key), 0.0), rests_until_s):
             return None
         self._not_before[cloud_id, key] = monotonic() + _ASKED_AGAIN_S
         url = f"{peer.url}/v1/clouds/{peer.cloud}/offers/{key.job}/{key.attempt}/{what}"
         try:
-            return await self._asker.ask(Inquiry(peer.name, method, url, peer.secret))
+            reply = await self._asker.ask(Inquiry(peer.name, method, url, peer.secret))
         except NoAnswer as error:
             logger.warning("peer %s does not answer: %s", peer.name, error)
+            self._silent[peer.name] = failures + 1, monotonic() + pause_s(failures)
             return None
+        self._silent.pop(peer.name, None)
+        return reply
+
+
+async def _in_order(steps: Sequence[Step]) -> None:
+    for step in steps:
+        await step()
 
 
 def _once(record: JobRecord, tell: Callable[[int], Event]) -> Callable[[Cloud, int], Sequence[Event]]:

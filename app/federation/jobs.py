@@ -209,7 +209,7 @@ class JobKeeper:
             following = [cloud.apply(event) for event in _away(cloud, heard, at_us)]  # one by one, as they are decided
             while following:
                 recorded += following
-                unsent = self._unsent(following) if len(recorded) < _MOST_PASSED else []
+                unsent = self._unsent(cloud, following) if len(recorded) < _MOST_PASSED else []
                 names = [one.job for one in unsent]
                 following = [cloud.apply(event) for event in _away(cloud, unsent, at_us, names)]
             return recorded
@@ -218,14 +218,22 @@ class JobKeeper:
         count_jobs(where[1], recorded)
         return len(recorded)
 
-    def _unsent(self, recorded: Sequence[Recorded]) -> list[Heard]:
+    def _unsent(self, cloud: Cloud, recorded: Sequence[Recorded]) -> list[Heard]:
         """Return the offers to peers that have not answered for long: they are declined, and no message is sent.
 
         So a dead peer costs a job no append of its own.
         """
         offered = [one.event for one in recorded if isinstance(one.event, JobOffered)]
-        broken = [one for one in offered if one.peer in self._contacts and self._contacts[one.peer].is_broken]
-        return [Heard(one.job, one.peer, one.attempt, None, _BREAKER) for one in broken]
+        passed = [one for one in offered if self._is_passed(one.peer, cloud.jobs.by_id[one.job])]
+        return [Heard(one.job, one.peer, one.attempt, None, _BREAKER) for one in passed]
+
+    def _is_passed(self, peer: str, record: JobRecord) -> bool:
+        """Return True for a peer that has not answered for long, if the job may be offered to another one.
+
+        A job that has no other one waits for an answer: its attempts would all be over in no time.
+        """
+        broken = {name for name in record.asked.peers if name in self._contacts and self._contacts[name].is_broken}
+        return peer in broken and len(broken) < len({*record.asked.peers})
 
     async def _heard(self, where: tuple[int, str], cloud: Cloud, due: Sequence[DueMessage]) -> list[Heard]:
         """Send what is due, and return the answers."""
@@ -263,7 +271,8 @@ class JobKeeper:
         """Send one message, and return the word of the answer; None if it is to be sent again."""
         (cloud_id, cloud_name), away, job = where, sent.record.away, sent.record.asked.job
         contact = self._contacts.setdefault(sent.peer, _Contact())
-        why_not = _why_not(peer, contact) if sent.wish is Wish.OFFER else None
+        is_passed = self._is_passed(sent.peer, sent.record)
+        why_not = _why_not(peer, is_passed=is_passed) if sent.wish is Wish.OFFER else None
         if why_not is not None:
             return Heard(job, sent.peer, away.attempt, None, why_not)
         if peer is None or contact.rests:
@@ -318,12 +327,12 @@ def _body(cloud: Cloud, sent: DueMessage) -> Mapping[str, object] | None:
     return body if asked.eviction_probability is None else body | {"eviction_probability": asked.eviction_probability}
 
 
-def _why_not(peer: Peer | None, contact: _Contact) -> str | None:
+def _why_not(peer: Peer | None, *, is_passed: bool) -> str | None:
     if peer is None:
         return _NO_PEER
     if peer.paused_because is not None:
         return _PAUSED
-    return _BREAKER if contact.is_broken else None
+    return _BREAKER if is_passed else None
 
 
 def _not_taken(asked: Heard, reply: Reply) -> Heard:

@@ -70,4 +70,4 @@ def _staged(told: Mapping[str, Any], most: int) -> tuple[int, str | None]:
     """Return the bytes that a host says have come, and its fault; what is no such word counts as nothing."""
     staged, fault = told.get("staged_bytes"), told.get("fault")
     done = staged if isinstance(staged, int) and not isinstance(staged, bool) and 0 <= staged <= most else 0
-    return done, str(fault) if fault in _FAULTS else None
+    return done, fault if isinstance(fault, str) and fault in _FAULTS else None

@@ -45,12 +45,14 @@ _READ = 1 << 20
 NewestQuotes = Callable[[int], Coroutine[Any, Any, Quotes | None]]
 MoveObject = Callable[[Transfer], Coroutine[Any, Any, int]]
 """Moves an object, and returns the bytes that came over a link for it."""
+Places = defaultdict[str, asyncio.Semaphore]
+"""By peer: one whose store is slow keeps no other one waiting."""
 DecideNow = Callable[[Cloud, int], Sequence[Event]]
 
 
 @dataclass(frozen=True, slots=True)
 class TransferParts:
-    """The parts that tend data. `spool`: the folder of what has not come in full; `at_once`: moves under way."""
+    """The parts that tend data. `spool`: the folder of what has not come in full; `at_once`: moves with one peer."""
 
     clouds: Clouds
     states: States
@@ -72,7 +74,7 @@ class DataKeeper:
     ) -> None:
         self._parts, self._objects, self._puller, self._collector = parts, objects, puller, collector
         self._tending: dict[int, asyncio.Task[None]] = {}
-        self._places = asyncio.Semaphore(parts.at_once)
+        self._places: Places = defaultdict(lambda: asyncio.Semaphore(parts.at_once))
 
     async def __aenter__(self) -> Self:
         return self
@@ -110,7 +112,7 @@ class Tender:
         objects: ObjectStore,
         puller: Puller,
         collector: OutputCollector,
-        places: asyncio.Semaphore,
+        places: Places,
     ) -> None:
         self._cloud_id, self._name, self._parts = cloud_id, name, parts
         self._objects, self._puller, self._collector, self._places = objects, puller, collector, places
@@ -127,6 +129,7 @@ class Tender:
                 if hold is not None:
                     self._sweep()
             finally:
+                await self._collector.end(self._cloud_id)
                 for move in self._moves.values():
                     move.cancel()
                 await asyncio.gather(*self._moves.values(), return_exceptions=True)
@@ -202,7 +205,7 @@ class Tender:
 
     async def _moved(self, one: Transfer, move: MoveObject) -> None:
         """Move an object, and enter what became of it."""
-        async with self._places:
+        async with self._places[one.peer]:
             link = await self._parts.links.of(one.peer, Direction(one.direction))
             began_s = monotonic()
             try:

@@ -140,7 +140,7 @@ class Settings(BaseSettings):
     spool_dir: Annotated[Path | None, AfterValidator(_absolute_or_none)] = Field(
         None, description="The folder of data that has not come in full; by default `spool` in `TENURE_DATA_DIR`."
     )
-    transfers_at_once: int = Field(4, ge=1, le=64, description="Objects that a worker moves at once.")
+    transfers_at_once: int = Field(4, ge=1, le=64, description="Objects that a worker moves at once with one peer.")
     transfer_bytes_per_s: int = Field(
         0, ge=0, description="The most bytes a second that a worker pulls from peers; 0 means no bound."
     )

@@ -31,6 +31,7 @@ from app.federation.links import Links
 from app.federation.peering import KNOWN_S
 from app.federation.rules.data import Direction
 from app.federation.rules.links import LEAST_SAMPLES, MOST_SAMPLES, LinkSample
+from app.federation.rules.standings import LAPSES_OVER_US
 from app.federation.store import LinkSamples, PeerStore
 from app.platform.database.database import Database
 from app.platform.pages.guard import COOKIE
@@ -253,9 +254,10 @@ def told(client: httpx2.Client) -> list[tuple[str, str | None, str | None]]:
 
 def write_lapsed(service: Service, cloud: str, peer: str, count: int) -> None:
     """Append jobs whose awards the peer did not honour, as a worker would."""
-    at_us, asked = round(time.time() * 1e6), {"flavor": "c1", "count": 1, "lifetime_us": SECOND_US}
+    begun_us, asked = round(time.time() * 1e6), {"flavor": "c1", "count": 1, "lifetime_us": SECOND_US}
     events: list[Event] = []
     for number in range(count):
+        at_us = begun_us + number * LAPSES_OVER_US // (count - 1)
         at: dict[str, Any] = {"at_us": at_us, "job": f"lapsed-{number}"}
         events += [
             JobRequested(**at, **asked, federate=Federate.ONLY, peers=(peer,), attempts=1, answer_us=1, hold_us=1),

@@ -143,11 +143,22 @@ def test_an_award_is_the_state_before_it_is_the_message() -> None:
     assert job.wish() == ("x", Wish.AWARD)
 
 
-@pytest.mark.parametrize("word", [Word.REFUSED, Word.EXPIRED, Word.UNKNOWN])
+@pytest.mark.parametrize("word", [Word.REFUSED, Word.EXPIRED])
 def test_what_never_began_is_offered_to_the_next_host(word: Word) -> None:
     job = awarded()
     assert take(job, job.decide_word("x", 1, word, 2 * SECOND)) == [AttemptDeclined(1, word)]
     assert take(job, job.decide_time(3 * SECOND)) == [AttemptOffered(2, "y", 3 * SECOND)]
+
+
+def test_a_host_that_forgot_what_it_took_changes_nothing_before_the_lease_is_over() -> None:
+    """A peer may have been entered anew with another place: what runs at the old one runs on."""
+    job = awarded()
+    assert job.decide_word("x", 1, Word.UNKNOWN, 2 * SECOND) == []
+    assert job.wish() == ("x", Wish.AWARD)
+    assert job.decide_time(job.reclaim_us - 1) == []
+    assert take(job, job.decide_time(job.reclaim_us + job.answer_us)) == [
+        AttemptEnded(1, AwayEnd.RECLAIMED, is_last=False)
+    ]
 
 
 def test_a_host_that_does_not_answer_costs_one_attempt_and_the_last_one_the_job() -> None:

@@ -26,7 +26,7 @@ from app.domain.times import DAY_US, SECOND_US
 from app.domain.values import Basis, Guarantee, Market, Policy, Resources
 from app.engine.cloud import KEPT_US, Cloud
 from app.engine.jobs.standings import LAPSED, MOST_RECENT, AwardFate, PeerTally
-from app.federation.rules.standings import HOLD_LEAST_US, broken, hold_granted_us, hosted_use
+from app.federation.rules.standings import HOLD_LEAST_US, LAPSES_OVER_US, broken, hold_granted_us, hosted_use
 from app.scheduling.store.snapshots import decode_cloud, encode_cloud
 
 FIRST: list[Event] = [
@@ -175,7 +175,11 @@ def test_a_peer_is_paused_for_what_chance_does_not_explain() -> None:
 def test_five_awards_in_a_row_that_were_not_honoured_are_enough() -> None:
     assert broken(fates(LAPSED, 4, None)) is None
     assert broken([*fates(LAPSED, 4), *fates(AwayEnd.COMPLETED, 1), *fates(LAPSED, 4)]) is None
-    assert broken([*fates(AwayEnd.COMPLETED, 50), *fates(LAPSED, 5)]) == "it did not honour its last 5 awards"
+    whole = fates(AwayEnd.COMPLETED, 50)
+    assert broken([*whole, *fates(LAPSED, 5)]) is None, "one broken link can make them all too late"
+    last = [*fates(LAPSED, 4), AwardFate(1 + LAPSES_OVER_US, LAPSED, None)]
+    assert broken([*whole, *last]) == "it did not honour its last 5 awards"
+    assert broken([*whole, *fates(LAPSED, 4), AwardFate(LAPSES_OVER_US, LAPSED, None)]) is None
 
 
 def test_who_lets_offers_lapse_holds_room_for_a_shorter_time() -> None:

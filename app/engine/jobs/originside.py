@@ -72,7 +72,10 @@ _ENDS = {
     Word.CANCELLED: AwayEnd.CANCELLED,
     Word.SUPERSEDED: AwayEnd.CANCELLED,
 }
-_NEVER_BEGAN = frozenset({Word.REFUSED, Word.EXPIRED, Word.UNKNOWN})
+_NEVER_BEGAN = frozenset({Word.REFUSED, Word.EXPIRED})
+"""Of an awarded attempt. A host that knows nothing of it held its room once: it is another one now, or has forgotten
+what may run still. So that word changes nothing, and the lease decides.
+"""
 
 
 @dataclass(slots=True)

@@ -5,11 +5,14 @@ The origin is always the peer whose token is shown; nothing in a request says wh
 
 from __future__ import annotations
 
+import re
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.domain.errors import OfferNotFound
 from app.domain.jobs import AttemptKey
+from app.domain.values import NAME_PATTERN
 from app.federation.hosting import Hosting
 from app.federation.promising import PromiseToPeers
 from app.federation.wire.offers import AwardBody, OfferBody, PromiseQuery, offer_answer, outputs_answer, promise_answer
@@ -19,6 +22,7 @@ from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 
 _MOST_ATTEMPTS = 9
+_NAME = re.compile(NAME_PATTERN, re.ASCII)
 
 
 async def offer_job(request: Request) -> Response:
@@ -32,7 +36,7 @@ async def award_job(request: Request) -> Response:
 
     One with inputs starts once they have been pulled. The same award again brings new links, and tells how far it is.
     """
-    has_body = request.headers.get("content-length", "0") != "0"
+    has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
     given = (await read_body(request, AwardBody)).given() if has_body else None
     return respond(offer_answer(await _hosting(request).award(_cloud(request), _key(request), given)))
 
@@ -78,4 +82,6 @@ def _key(request: Request) -> AttemptKey:
     attempt = path["attempt"]
     if not (attempt.isascii() and attempt.isdecimal() and len(attempt) <= _MOST_ATTEMPTS):
         raise OfferNotFound("there is no such attempt")
+    if not _NAME.fullmatch(path["offer"]):
+        raise OfferNotFound("no job has such an id")
     return AttemptKey(caller_of(request).name.partition(".")[0], path["offer"], int(attempt))

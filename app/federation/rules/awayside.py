@@ -94,5 +94,6 @@ def _told(record: JobRecord, rule: OriginEvent, at_us: int, heard: Heard | None 
                 at_us=at_us, job=name, attempt=rule.attempt, end=rule.end, is_last=rule.is_last, reason=reason
             )
         case originside.JobGivenUp():
-            return JobEnded(at_us=at_us, job=name, attempt=0, end=rule.end, is_last=True, reason=REFUSED_BY_ALL)
+            reason = REFUSED_BY_ALL if rule.end is AwayEnd.REJECTED else None
+            return JobEnded(at_us=at_us, job=name, attempt=0, end=rule.end, is_last=True, reason=reason)
     raise AssertionError(f"{rule} has no event")

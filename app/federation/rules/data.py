@@ -26,7 +26,7 @@ SHA256_PATTERN = "[0-9a-f]{64}"
 _KEY = re.compile(KEY_PATTERN, re.ASCII)
 _SHA256 = re.compile(SHA256_PATTERN, re.ASCII)
 _LONGEST_PAUSE_S = 30.0
-_PLACE = re.compile(r"(https?://[A-Za-z0-9.:\[\]-]+)(?:/[^#\s]*)?$", re.ASCII)
+_PLACE = re.compile(r"(https?://[A-Za-z0-9.:\[\]-]+)(?:/[!\"$-~]*)?", re.ASCII)
 _ROOT = "tenure"
 
 
@@ -118,7 +118,7 @@ def delivered_place(cloud: str, job: str, name: str) -> str:
 
 def is_under(url: str, endpoint: str | None) -> bool:
     """Return True if a link leads to the store that was entered for the peer that gave it, and nowhere else."""
-    given, entered = _PLACE.match(url), _PLACE.match(endpoint or "")
+    given, entered = _PLACE.fullmatch(url), _PLACE.fullmatch(endpoint or "")
     return given is not None and entered is not None and given[1].lower() == entered[1].lower()
 
 

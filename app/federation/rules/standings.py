@@ -17,7 +17,9 @@ from app.judging.intervals import exact_interval
 LEAST_AWARDS = 20
 """The number of ended awards from which a peer's promises are judged."""
 MOST_LAPSED = 5
-"""So many awards in a row that a peer did not honour are enough to pause it."""
+"""So many awards in a row that a peer did not honour are enough to pause it, if they ended over a while."""
+LAPSES_OVER_US = 60 * SECOND_US
+"""That while. One broken link can make all awards that are under way come too late."""
 HOLD_LEAST_US = 5 * SECOND_US
 """The shortest time that room is held for a peer that lets offers lapse."""
 _MOST_OVER = 2.0
@@ -71,7 +73,8 @@ def broken(fates: Sequence[AwardFate]) -> str | None:
     it promised, or if it did not honour its last awards.
     """
     last = fates[-MOST_LAPSED:]
-    if len(last) == MOST_LAPSED and all(one.end == LAPSED for one in last):
+    over_us = last[-1].at_us - last[0].at_us if last else 0
+    if len(last) == MOST_LAPSED and over_us >= LAPSES_OVER_US and all(one.end == LAPSED for one in last):
         return f"it did not honour its last {MOST_LAPSED} awards"
     judged = [one for one in fates if one.promised is not None and one.end in BEGUN]
     if len(judged) < LEAST_AWARDS:

@@ -132,7 +132,7 @@ def _object(found: bytes) -> Mapping[str, Any]:
         return {}
     try:
         read = json.loads(found)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NoAnswer("the answer is no JSON") from error
     if not isinstance(read, dict):
         raise NoAnswer("the answer is no JSON object")
