@@ -68,6 +68,7 @@ _NOT_TAKEN = {401: "token_refused", 403: "token_refused", 404: "no_such_cloud"}
 """Answers to an offer by which a host does not even look at it. They are no words, and will be the same the next time.
 """
 _NOT_ITS_PEER = "not_its_peer"
+_ID_TAKEN = "id_taken"
 _REASON = re.compile(r"[a-z][a-z_]{0,39}", re.ASCII)
 """A word that a host may give as its reason."""
 
@@ -238,11 +239,14 @@ class JobKeeper:
     async def _heard(self, where: tuple[int, str], cloud: Cloud, due: Sequence[DueMessage]) -> list[Heard]:
         """Send what is due, and return the answers."""
         peers = {peer.name: peer for peer in await self._peers.all()} if due else {}
+        taken = await self._taken(where[0], due)
         offers = [_body(cloud, sent) for sent in due]  # before anything is awaited, because the state may change then
         bodies = [await self._award(where[0], sent) or body for sent, body in zip(due, offers, strict=True)]
         places = asyncio.Semaphore(_AT_ONCE)
 
         async def one(sent: DueMessage, body: Mapping[str, object] | None) -> Heard | None:
+            if sent.wish is Wish.OFFER and sent.record.asked.job in taken:
+                return Heard(sent.record.asked.job, sent.peer, sent.record.away.attempt, None, _ID_TAKEN)
             async with places:
                 return await self._send(where, sent, body, peers.get(sent.peer))
 
@@ -257,6 +261,20 @@ class JobKeeper:
                 self._runs.pop(key, None)
                 self._started.discard(key)
         return heard
+
+    async def _taken(self, cloud_id: int, due: Sequence[DueMessage]) -> set[str]:
+        """Return the jobs that are not offered, since another cloud of this service offered one of that id to the peer.
+
+        A host knows a job by its origin and its id, and would take both for one. Each cloud's offer stands in its log
+        before this looks at the logs of the others: of two at the same time one at least sees the other.
+        """
+        asked = {one.record.asked.job: one.peer for one in due if one.wish is Wish.OFFER}
+        others = [one for one in (await self._clouds.list()).values() if one != cloud_id] if asked else []
+        found = set[str]()
+        for other in others:
+            jobs = (await self._states.current(other)).jobs.by_id
+            found |= {job for job, peer in asked.items() if job in jobs and _was_sent(jobs[job], peer)}
+        return found
 
     async def _award(self, cloud_id: int, sent: DueMessage) -> Mapping[str, object] | None:
         """Return the body of an award: links to its data, until its host says that it runs."""
@@ -299,6 +317,11 @@ class JobKeeper:
         await self._lender.heard(cloud_id, sent.record, heard.word, reply.body)
         OFFERS.labels(cloud_name, sent.peer, sent.wish.value, str(heard.word)).inc()
         return heard
+
+
+def _was_sent(record: JobRecord, peer: str) -> bool:
+    """Return True if a job was offered to a peer and the offer may have been sent."""
+    return any(one.peer == peer and one.outcome not in {_ID_TAKEN, _BREAKER, _NO_PEER, _PAUSED} for one in record.tries)
 
 
 def _due_key(sent: DueMessage) -> _DueKey:

@@ -829,6 +829,9 @@ def test_peers_and_offers_that_are_refused(service: Service) -> None:
     job = {"id": "data", "flavor": "c1", "lifetime_s": 60, "federate": "allowed"} | data
     check(client.post(f"{path}/jobs", json=job), errors.DataUnavailable)
     check(client.get(f"{path}/offers/job/2", headers={"X-Auth-Token": token}), errors.OfferNotFound)
+    for name in ("-x", "%C3%A9", "a%0Ab", "%1b%5b31m", "%3Cscript%3E", "=HYPERLINK(1)", "x" * 256):
+        answer = client.put(f"{path}/offers/{name}/1", json=asked, headers={"X-Auth-Token": token})
+        check(answer, errors.OfferNotFound)
     stranger = client.post("/v1/tokens", json={"name": "not-entered", "role": "peer"}).json()["token"]
     check(client.get(f"{path}/offers/job/2", headers={"X-Auth-Token": stranger}), errors.NotAPeer)
     assert service.last_seq("hosting") == before

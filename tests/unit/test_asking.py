@@ -99,6 +99,16 @@ def test_who_closes_a_kept_connection_is_asked_again() -> None:
     asyncio.run(main())
 
 
+def test_an_answer_that_is_too_deep_is_none() -> None:
+    async def main() -> None:
+        deep = Server(answered(b"[" * 60_000))
+        async with deep.listening(), Asker(timeout_s=5, allow_private=True, at_once=1, most_bytes=65_536) as asker:
+            with pytest.raises(NoAnswer, match="no JSON"):
+                await ask(asker, deep)
+
+    asyncio.run(main())
+
+
 def test_an_answer_that_is_too_long_is_none_and_ends_the_connection() -> None:
     async def main() -> None:
         async with Server(answered(), answered(b" " * 2000)).listening() as server, an_asker() as asker:
