@@ -16,6 +16,7 @@ from heapq import nsmallest
 from time import monotonic
 from typing import Self
 
+from app.domain.errors import LogNewer
 from app.domain.events import Event, JobOffered, Recorded
 from app.domain.jobs import Word
 from app.domain.times import seconds
@@ -238,9 +239,9 @@ class JobKeeper:
 
     async def _heard(self, where: tuple[int, str], cloud: Cloud, due: Sequence[DueMessage]) -> list[Heard]:
         """Send what is due, and return the answers."""
+        offers = [_body(cloud, sent) for sent in due]  # before anything is awaited, because the state may change then
         peers = {peer.name: peer for peer in await self._peers.all()} if due else {}
         taken = await self._taken(where[0], due)
-        offers = [_body(cloud, sent) for sent in due]  # before anything is awaited, because the state may change then
         bodies = [await self._award(where[0], sent) or body for sent, body in zip(due, offers, strict=True)]
         places = asyncio.Semaphore(_AT_ONCE)
 
@@ -272,7 +273,10 @@ class JobKeeper:
         others = [one for one in (await self._clouds.list()).values() if one != cloud_id] if asked else []
         found = set[str]()
         for other in others:
-            jobs = (await self._states.current(other)).jobs.by_id
+            try:
+                jobs = (await self._states.current(other)).jobs.by_id
+            except LogNewer:  # a newer worker has that cloud, and looks here before it offers
+                continue
             found |= {job for job, peer in asked.items() if job in jobs and _was_sent(jobs[job], peer)}
         return found
 
