@@ -27,7 +27,7 @@ _TURN_S = 0.5
 _OK, _NO_CONTENT, _NOT_FOUND = 200, 204, 404
 _FAULTS = frozenset(map(str, DataFault))
 
-Step = Callable[[], Coroutine[Any, Any, None]]
+FetchStep = Callable[[], Coroutine[Any, Any, None]]
 Append = Callable[[Callable[[Cloud, int], Sequence[Event]]], Coroutine[Any, Any, int]]
 
 
@@ -47,7 +47,7 @@ class OutputCollector:
         for one in rows:
             if one.direction == Direction.OUT:
                 own[one.of].append(one)
-        steps: defaultdict[str, list[Step]] = defaultdict(list)
+        steps: defaultdict[str, list[FetchStep]] = defaultdict(list)
         for record in [cloud.jobs.by_id[name] for name in cloud.jobs.collecting]:
             key = _key(record)
             steps[key.origin].append(partial(self._fetch, where, record, peers.get(key.origin), own[key], append))
@@ -64,7 +64,7 @@ class OutputCollector:
             talk.cancel()
         await asyncio.gather(*talks, return_exceptions=True)
 
-    async def _take(self, cloud_id: int, steps: Mapping[str, Sequence[Step]]) -> None:
+    async def _take(self, cloud_id: int, steps: Mapping[str, Sequence[FetchStep]]) -> None:
         """Begin the steps of each peer whose last ones are over, and wait for them for a moment."""
         for peer in steps:
             if (cloud_id, peer) not in self._talks:
@@ -129,7 +129,7 @@ class OutputCollector:
         return reply
 
 
-async def _in_order(steps: Sequence[Step]) -> None:
+async def _in_order(steps: Sequence[FetchStep]) -> None:
     for step in steps:
         await step()
 
