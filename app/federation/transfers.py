@@ -45,7 +45,7 @@ _READ = 1 << 20
 NewestQuotes = Callable[[int], Coroutine[Any, Any, Quotes | None]]
 MoveObject = Callable[[Transfer], Coroutine[Any, Any, int]]
 """Moves an object, and returns the bytes that came over a link for it."""
-PeerPlaces = defaultdict[str, asyncio.Semaphore]
+MovePlaces = defaultdict[str, asyncio.Semaphore]
 """By peer: one whose store is slow keeps no other one waiting."""
 DecideNow = Callable[[Cloud, int], Sequence[Event]]
 
@@ -74,7 +74,7 @@ class DataKeeper:
     ) -> None:
         self._parts, self._objects, self._puller, self._collector = parts, objects, puller, collector
         self._tending: dict[int, asyncio.Task[None]] = {}
-        self._places: PeerPlaces = defaultdict(lambda: asyncio.Semaphore(parts.at_once))
+        self._places: MovePlaces = defaultdict(lambda: asyncio.Semaphore(parts.at_once))
 
     async def __aenter__(self) -> Self:
         return self
@@ -112,7 +112,7 @@ class Tender:
         objects: ObjectStore,
         puller: Puller,
         collector: OutputCollector,
-        places: PeerPlaces,
+        places: MovePlaces,
     ) -> None:
         self._cloud_id, self._name, self._parts = cloud_id, name, parts
         self._objects, self._puller, self._collector, self._places = objects, puller, collector, places
