@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -150,9 +150,16 @@ class PeerKeeper:
         try:
             target = read_url(url, allow_private=self._allow_private)
         except WebhookRefused as error:
-            raise PeerRefused(f"{error}{_ON_ONE_MACHINE}" if "public internet" in str(error) else str(error)) from error
+            raise PeerRefused(f"{error}{self._hint(url)}") from error
         if target.scheme != "https" and not self._allow_private:
-            raise PeerRefused(f"the URL of a peer begins with https://{_ON_ONE_MACHINE}")
+            raise PeerRefused(f"the URL of a peer begins with https://{self._hint(url)}")
+
+    def _hint(self, url: str) -> str:
+        """Return which setting would let a URL pass, if one would."""
+        with suppress(WebhookRefused):
+            read_url(url, allow_private=True)
+            return _ON_ONE_MACHINE
+        return ""
 
 
 _NOT_FOUND = 404

@@ -6,10 +6,9 @@ import asyncio
 import time
 
 import pytest
+from peer_jobs import submit
 
-from app.domain.events import JobDeclined, JobOffered, JobRequested, Recorded
-from app.domain.jobs import Federate
-from app.domain.times import SECOND_US
+from app.domain.events import JobDeclined, JobOffered, JobRequested
 from app.federation import jobs
 from app.federation.store import PeerStore
 from app.platform.database.database import Database
@@ -21,24 +20,6 @@ from benchmarks.peer_open import Peer, fill
 
 DEAD = tuple(f"dead-{number}" for number in range(16))
 JOBS = 5
-
-
-async def submit(database: Database, job: str) -> None:
-    """Append a job for all dead peers, and then for the one that answers."""
-    cloud_id, log = await Clouds(database).id_of("open"), EventLog(database)
-    asked = JobRequested(
-        at_us=round(time.time() * SECOND_US),
-        job=job,
-        flavor="c1",
-        count=1,
-        lifetime_us=SECOND_US,
-        federate=Federate.ONLY,
-        peers=(*DEAD, "far"),
-        attempts=len(DEAD) + 1,
-        answer_us=60 * SECOND_US,
-        hold_us=SECOND_US,
-    )
-    await log.append(cloud_id, [Recorded(await log.last_seq(cloud_id) + 1, asked)])
 
 
 @pytest.mark.anyio
@@ -54,7 +35,7 @@ async def test_sixteen_dead_peers_are_passed_over_in_one_append(
             given = {"name": name, "url": f"http://127.0.0.1:{port}", "cloud": "c", "secret": "t", "quota": "{}"}
             await PeerStore(database).add({**given, "objects_url": None, "link_mbit_s": None}, 1)
         for number in range(JOBS):
-            await submit(database, f"new-{number}")
+            await submit(database, "open", f"new-{number}", (*DEAD, "far"))
         async with open_worker(Settings(database_url=database_url, peer_allow_private=True)) as worker:
             broken = jobs._Contact(jobs._BROKEN_AFTER, not_before_s=time.monotonic() + 60)
             monkeypatch.setattr(worker.job_keeper, "_contacts", dict.fromkeys(DEAD, broken))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
+from peer_jobs import submit
 
-from app.domain.events import CloudCreated, FlavorAdded, JobDeclined, JobRequested, Recorded
-from app.domain.jobs import Federate
-from app.domain.times import SECOND_US
+from app.domain.events import CloudCreated, FlavorAdded, JobDeclined
 from app.domain.values import Guarantee, Policy, Resources
 from app.engine.cloud import Cloud
 from app.platform.database.database import Database
@@ -18,24 +16,6 @@ from app.processes.wiring import open_worker
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 from benchmarks.peer_open import Peer, fill
-
-
-async def submit(database: Database, cloud: str, job: str) -> None:
-    """Append a job that may run at the peer `far` alone."""
-    cloud_id, log = await Clouds(database).id_of(cloud), EventLog(database)
-    asked = JobRequested(
-        at_us=round(time.time() * SECOND_US),
-        job=job,
-        flavor="c1",
-        count=1,
-        lifetime_us=SECOND_US,
-        federate=Federate.ONLY,
-        peers=("far",),
-        attempts=1,
-        answer_us=60 * SECOND_US,
-        hold_us=SECOND_US,
-    )
-    await log.append(cloud_id, [Recorded(await log.last_seq(cloud_id) + 1, asked)])
 
 
 async def declined(database: Database, cloud: str, job: str) -> list[str]:
