@@ -36,7 +36,7 @@ class Links:
         return PeerLink(direction, rate, waiting)
 
     async def came(self, peer: str, direction: Direction, size: int, took_us: int) -> None:
-        """Enter an object that came: its bytes times the number that shared the link when it began."""
+        """Enter an object that came: the bytes that it would have brought alone, and the time that it took."""
         await self._samples.add(peer, direction, size, took_us)
 
     async def all(self, peer: str | None = None) -> dict[str, list[PeerLink]]:

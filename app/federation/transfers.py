@@ -11,7 +11,7 @@ import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from time import monotonic
@@ -26,7 +26,7 @@ from app.federation.collecting import OutputCollector
 from app.federation.links import Links, PeerLink
 from app.federation.rules.data import Direction, Transfer, delivered_place, input_place, output_place, pause_s
 from app.federation.rules.foreignside import decide_staged, decide_unstaged
-from app.federation.rules.links import LEAST_SAMPLE_BYTES, takes_us
+from app.federation.rules.links import LEAST_SAMPLE_BYTES, alone, shared_us
 from app.federation.store import PeerStore, Transfers
 from app.platform.database.lockids import data_lock
 from app.platform.database.locks import Locks
@@ -231,10 +231,10 @@ class Tender:
         TRANSFER_S.labels(one.direction).observe(took_us / SECOND_US)
         if came < LEAST_SAMPLE_BYTES:
             return
-        share = min(max(link.active, 1), self._parts.at_once)  # it was under way itself
-        await self._parts.links.came(one.peer, Direction(one.direction), came * share, took_us)
+        sharing = min(max(link.active, 1), max(self._parts.at_once - 1, 1))  # itself too; no more come than have places
+        await self._parts.links.came(one.peer, Direction(one.direction), alone(came, sharing), took_us)
         if link.rate is not None:
-            expected_us = takes_us(replace(link.rate, active=share - 1), came)
+            expected_us = shared_us(link.rate, came, sharing)
             TRANSFER_RATIO.labels(one.peer, one.direction).observe(took_us / expected_us)
 
     async def _pull(self, one: Transfer) -> int:

@@ -115,6 +115,8 @@ _ASKED_AT_ONCE = 16
 """Requests to one peer under way."""
 _PEER_BYTES = 65_536
 _IMPORT_S = 600.0
+_WORKER_GATHERS_S = 0.005
+"""A worker tells of what it wrote at once: the processes that write much more then need not find out by a conflict."""
 
 
 class Services(dict[type, Any]):
@@ -327,7 +329,7 @@ async def open_worker(
     async with open_database(settings) as database, ServerClock(database.time_us).kept() as clock:
         clouds, log, runs, tables = Clouds(database), EventLog(database), Runs(database), Tables(database)
         snapshots = Snapshots(database)
-        heads = LogHeads(database, log, pauses)
+        heads = LogHeads(database, log, pauses or HeadPauses(gather_s=_WORKER_GATHERS_S))
         states, newest = States(Logs(log, snapshots, heads)), NewestTables(tables)
         with forecast_executor(settings) as executor:
             async with (

@@ -2,9 +2,12 @@
 
 A writer decides over the in-memory state, the log folded up to a seq, and appends the events that follow. The log's key
 proves that no other writer was faster. If there is nothing to append, the state's seq is compared with the log's last
-one instead. If another process was faster, the tail is read and everything is decided again. After such a conflict this
-process takes turns for a while, so that two busy processes do not overtake each other for ever. It stops waiting for a
-turn that does not come soon, because the holder may be stopped.
+one instead. If another process was faster, the tail is read and everything is decided again. After a second conflict in
+a row this process takes turns for a while, so that two busy processes do not overtake each other for ever. It stops
+waiting for a turn that does not come soon, because the holder may be stopped.
+
+Signals tell of what other processes write (scheduling/log_heads.py). A writer that heard of some reads it before it
+decides, instead of finding out by a conflict. A signal is a hint; nothing rests on it.
 
 If the log does not contain the state's last event, it was restored from a backup: the state is dropped and loaded anew.
 """
@@ -34,6 +37,10 @@ from app.scheduling.store.snapshots import Snapshots
 
 _TRIES = 20
 _TAKE_TURNS_S = 5.0
+_CONFLICTS = 2
+"""After so many in a row a process takes turns. One alone is mostly that of a worker, which writes now and then."""
+_KEEPS_UP_S = 5.0
+"""The time after a decision in which a process reads what others write before it is asked to."""
 
 Decide = Callable[[Cloud, LogAccess], Awaitable[Sequence[Recorded]]]
 """Applies events to the state and returns them. It reads the log only through its argument. It may be called again, on
@@ -57,12 +64,16 @@ class Logs:
 class Appender:
     """Keeps one cloud's state in step with its log, and appends to it.
 
-    `lost` is called with the reason if a decision did not reach the log. `find` returns the number of the cloud, anew
-    for each load: a restored database may know the cloud by another one.
+    `lost` is called with the reason if a decision did not reach the log, `grew` if another process wrote. `find`
+    returns the number of the cloud, anew for each load: a restored database may know the cloud by another one.
     """
 
     def __init__(
-        self, find: Callable[[], Awaitable[int]], logs: Logs, lost: Callable[[str], None] = lambda _: None
+        self,
+        find: Callable[[], Awaitable[int]],
+        logs: Logs,
+        lost: Callable[[str], None] = lambda _: None,
+        grew: Callable[[], None] = lambda: None,
     ) -> None:
         self.state = MarkedState()
         self.cloud_id = 0
@@ -74,7 +85,9 @@ class Appender:
         self._find = find
         self._logs = logs
         self._lost = lost
+        self._grew = grew
         self._in_sync = False
+        self._decided_s = 0.0
         self._take_turns_until = 0.0
         self._loading: asyncio.Task[MarkedState] | None = None
         self._alone = asyncio.Lock()
@@ -92,6 +105,14 @@ class Appender:
                 await self._catch_up()
                 return self.cloud
 
+    async def keep_up(self) -> None:
+        """Read what others wrote, if this process decided something lately: the next decision then need not."""
+        if self._in_sync or monotonic() > self._decided_s + _KEEPS_UP_S:
+            return
+        with waiting_since(monotonic()), reading(only=False):
+            async with self._alone:
+                await self._catch_up()
+
     async def close(self) -> None:
         """Stop loading."""
         if self._loading is not None:
@@ -104,12 +125,15 @@ class Appender:
         Errors of `decide` are passed on, and the events that it applied are forgotten.
         """
         async with self._alone:
+            conflicts = 0
             for _ in range(_TRIES):
                 try:
                     return await self._decide_once(decide)
                 except SeqConflict:
                     self._lost("conflict")
-                    self._take_turns_until = monotonic() + _TAKE_TURNS_S
+                    conflicts += 1
+                    if conflicts >= _CONFLICTS:
+                        self._take_turns_until = monotonic() + _TAKE_TURNS_S
                 except TurnLost:
                     self._lost("turn_lost")
                     self._take_turns_until = 0.0
@@ -138,6 +162,7 @@ class Appender:
             raise
         self.cloud.commit()
         self.state.mark = mark
+        self._decided_s = monotonic()
         self.looks_up_starts = False
         if recorded:
             self._logs.heads.tell(self.cloud_id, self.cloud.seq)
@@ -186,11 +211,18 @@ class Appender:
         finally:
             if self._loading.done():
                 self._loading = None
+        self._logs.heads.call_writer(self.cloud_id, self._heard)
 
     async def _loaded(self) -> MarkedState:
         self.cloud_id = await self._find()
         self.loads += 1
         return await load_state(self.cloud_id, self._logs.log, self._logs.snapshots)
+
+    def _heard(self, seq: int) -> None:
+        """Note that the log reaches to `seq` at least."""
+        if seq > self.state.mark.seq:
+            self._in_sync = False
+            self._grew()
 
     def _forget(self) -> None:
         self.state = MarkedState()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -56,6 +56,11 @@ class LogHeads:
         self._to_tell = asyncio.Event()
         self._looked: dict[int, EventMark] = {}
         self._times_forgotten: Counter[int] = Counter()
+        self._writers: dict[int, Callable[[int], None]] = {}
+
+    def call_writer(self, cloud_id: int, heard: Callable[[int], None]) -> None:
+        """Call this process's writer of a log with the seq of each signal about it. The newest writer is called."""
+        self._writers[cloud_id] = heard
 
     def tell(self, cloud_id: int, seq: int) -> None:
         """Note that this process has committed events up to `seq`; other processes are told soon."""
@@ -126,6 +131,8 @@ class LogHeads:
             async for notice in notices:
                 if isinstance(notice, LogGrew):
                     self._heard(notice.cloud_id, notice.seq)
+                    if notice.cloud_id in self._writers:
+                        self._writers[notice.cloud_id](notice.seq)
                 elif isinstance(notice, Resync):
                     await self._look_once()
 

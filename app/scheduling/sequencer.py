@@ -90,8 +90,8 @@ class Sequencer:
         self._parts = parts
         self._waiting = WaitingLine()
         self._meter = CloudMeter(name, lambda: self._waiting.count + self._parking.count)
-        self._appender = Appender(find, parts.logs, self._meter.lost)
         self._woken = asyncio.Event()
+        self._appender = Appender(find, parts.logs, self._meter.lost, self._woken.set)
         self._parking = Parking(
             lambda due_us, since_s: parts.tables.wait_for(self._appender.cloud_id, due_us, since_s),
             self._line_up,
@@ -148,6 +148,15 @@ class Sequencer:
                     if not isinstance(error, TenureError):
                         logger.exception("a batch failed", extra={"cloud": self._name})
                     _fail(batch, error)
+            await self._keep_up()
+
+    async def _keep_up(self) -> None:
+        """Read what other processes wrote. Who decides next gets the error, if there is one."""
+        try:
+            await self._appender.keep_up()
+        except Exception as error:  # the loop must survive any error
+            if not isinstance(error, TenureError):
+                logger.exception("what others wrote could not be read", extra={"cloud": self._name})
 
     def _line_up(self, submissions: Sequence[Submission]) -> None:
         """Put those that have waited for a table back at the head of the line."""

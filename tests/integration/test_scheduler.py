@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count
+from time import monotonic
 
 import pytest
 
@@ -201,10 +202,73 @@ async def test_two_processes_on_one_cloud_decide_nothing_twice(process: Process,
     assert folded.counts.spot_admitted == 40
 
 
+async def lost_batches(process: Process, name: str) -> list[str]:
+    """The reasons for which batches of the cloud are decided again from now on."""
+    lost = list[str]()
+    (await process.scheduler._sequencer(name))._appender._lost = lost.append
+    return lost
+
+
+async def test_a_process_reads_what_others_write_before_it_is_asked(process: Process, database: Database):
+    name = await make_cloud(process, nodes=10)
+    cloud_id = await process.scheduler.cloud_id(name)
+    async with process.logs.heads.kept_up(), running(Process(database)) as other, other.logs.heads.kept_up():
+        await other.scheduler.start(name, on_demand("first"))
+        lost = await lost_batches(process, name)
+        appender = (await process.scheduler._sequencer(name))._appender
+        for number in range(10):
+            written = await other.scheduler.start(name, on_demand(f"other-{number}"))
+            async with asyncio.timeout(5):
+                while appender.state.mark.seq < written.seq:  # noqa: ASYNC110 - nothing tells of it
+                    await asyncio.sleep(0.001)
+            own = await process.scheduler.start(name, on_demand(f"own-{number}"))
+            assert own.seq == written.seq + 1
+            await other.scheduler.state(name)
+    assert not lost
+    assert await process.log.last_seq(cloud_id) == own.seq
+
+
+async def test_a_process_that_only_looked_does_not_follow_a_log(process: Process, database: Database):
+    name = await make_cloud(process)
+    async with running(Process(database)) as other, other.logs.heads.kept_up(), process.logs.heads.kept_up():
+        seen = (await other.scheduler.state(name)).seq
+        await process.scheduler.start(name, on_demand("a"))
+        appender = (await other.scheduler._sequencer(name))._appender
+        async with asyncio.timeout(5):
+            while appender._in_sync:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        assert appender.state.mark.seq == seen
+
+
+async def test_a_second_conflict_in_a_row_makes_a_process_take_turns(process: Process, database: Database):
+    name = await make_cloud(process, nodes=10)
+    async with running(Process(database)) as other:
+        await other.scheduler.start(name, on_demand("a"))
+        lost, sequencer_ = await lost_batches(process, name), await process.scheduler._sequencer(name)
+        await process.scheduler.start(name, on_demand("b"))
+        assert (lost, sequencer_._appender._take_turns_until) == (["conflict"], 0.0)
+        catch_up = sequencer_._appender._catch_up
+        faster = iter("cd")
+
+        async def caught_up() -> None:
+            await catch_up()
+            for one in faster:
+                await other.scheduler.start(name, on_demand(one))
+                break
+
+        sequencer_._appender._catch_up = caught_up
+        await process.scheduler.start(name, on_demand("e"))
+        assert lost == ["conflict"] * 3
+        assert sequencer_._appender._take_turns_until > 0.0
+    assert {"a", "b", "c", "d", "e"} <= {*(await process.folded(name)).running}
+
+
 async def test_a_turn_at_the_log_takes_one_connection(process: Process, narrow: Database):
     name = await make_cloud(process, replace(UNGUARDED, clock=Clock.EXTERNAL), nodes=2)
     async with running(Process(narrow)) as ours:
         await ours.scheduler.start(name, on_demand("a", at_us=10))
+        (await ours.scheduler._sequencer(name))._appender._take_turns_until = monotonic() + 60
         await process.scheduler.start(name, on_demand("b", at_us=11))
         assert isinstance(await ours.scheduler.start(name, on_demand("c", at_us=12)), Started)
         assert (await ours.scheduler.start(name, on_demand("b", at_us=11))).repeated

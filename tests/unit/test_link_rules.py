@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from functools import cache
+from math import comb
 from random import Random
 
 import pytest
@@ -14,7 +17,9 @@ from app.federation.rules.links import (
     LEAST_SAMPLES,
     MOST_SAMPLES,
     LinkSample,
+    alone,
     learned,
+    shared_us,
     stage_granted_us,
     takes_us,
     told,
@@ -25,7 +30,7 @@ SIZE = 8 * MEBIBYTE
 
 
 def naively(samples: list[LinkSample]) -> int | None:
-    """The largest rate that at most a tenth of the newest samples and the next one stay below, or else the smallest."""
+    """The largest rate of the newest that is a 10 % quantile or less nine times of ten, or else the smallest."""
     fit = [one for one in samples if one.age_us <= 7 * DAY_US and one.bytes >= 4 * MEBIBYTE]
     newest: list[LinkSample] = []
     while fit and len(newest) < 200:
@@ -34,9 +39,16 @@ def naively(samples: list[LinkSample]) -> int | None:
         newest.append(youngest)
     if len(newest) < 5:
         return None
-    rates = [Fraction(one.bytes * SECOND_US, one.took_us) for one in newest]
-    reached = [rate for rate in rates if 10 * (sum(other < rate for other in rates) + 1) <= len(rates) + 1]
-    return int(max(reached, default=min(rates)))
+    rates = sorted(Fraction(one.bytes * SECOND_US, one.took_us) for one in newest)
+    sure = [rate for place, rate in enumerate(rates, 1) if place == 1 or is_sure(place, len(rates))]
+    return int(sure[-1])
+
+
+@cache
+def is_sure(place: int, draws: int) -> bool:
+    """True if of so many draws, each of which succeeds once in ten, at least `place` do nine times of ten."""
+    fewer = sum(comb(draws, successes) * 9 ** (draws - successes) for successes in range(place))
+    return 10 * fewer <= 10**draws
 
 
 def drawn(random: Random, count: int) -> list[LinkSample]:
@@ -92,15 +104,22 @@ def test_nine_transfers_of_ten_keep_the_estimate() -> None:
 
 def test_after_the_rate_has_halved_twenty_transfers_are_enough() -> None:
     fast = [at_rate(10**7, age) for age in range(100, 100 + MOST_SAMPLES)]
-    found = [learned([at_rate(5 * 10**6, 0)] * number + fast, 0) for number in (19, 20)]
+    found = [learned([at_rate(5 * 10**6, 0)] * number + fast, 0) for number in (14, 15)]
     assert [round(one.bytes_per_s / 10**6) for one in found if one is not None] == [10, 5]
 
 
 def test_what_is_under_way_takes_its_share() -> None:
-    alone, third = LinkRate(10**6, 9, 0, 0), LinkRate(10**6, 9, 0, 2)
-    assert takes_us(alone, 10**7) == 10 * SECOND_US
-    assert takes_us(third, 10**7) == 30 * SECOND_US
-    assert takes_us(alone, 0) == 0
+    single, third = LinkRate(10**6, 9, 0, 0), LinkRate(10**6, 9, 0, 2)
+    assert takes_us(single, 10**7) == 10 * SECOND_US
+    assert takes_us(third, 10**7) == shared_us(third, 10**7, 3) == 20 * SECOND_US, "another one may come to either"
+    assert takes_us(single, 0) == 0
+    assert takes_us(replace(third, samples=0), 10**7) == 30 * SECOND_US, "an operator tells the rate of the link"
+
+
+@pytest.mark.parametrize("sharing", [1, 2, 3, 9])
+def test_a_sample_tells_by_which_rate_its_estimate_would_have_been_right(sharing: int) -> None:
+    rate = LinkRate(alone(SIZE, sharing) // 7, 9, 0, 0)
+    assert shared_us(rate, SIZE, sharing) == pytest.approx(7 * SECOND_US, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +131,10 @@ def test_what_is_under_way_takes_its_share() -> None:
         (LinkRate(10**6, 9, 0, 0), 300 * 10**6, 600),
         (LinkRate(10**6, 9, 0, 0), 600 * 10**6, 600),
         (LinkRate(10**6, 9, 0, 0), 600 * 10**6 + 1, None),
-        (LinkRate(10**6, 9, 0, 9), 60 * 10**6 + 1, None),
+        (LinkRate(10**6, 9, 0, 8), 120 * 10**6, 600),
+        (LinkRate(10**6, 9, 0, 8), 120 * 10**6 + 1, None),
+        (LinkRate(10**6, 0, 0, 9), 60 * 10**6, 600),
+        (LinkRate(10**6, 0, 0, 9), 60 * 10**6 + 1, None),
         (LinkRate(10**6, 9, HOUR_US + 1, 9), 60 * 10**6, 600),
     ],
 )

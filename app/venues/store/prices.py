@@ -169,7 +169,7 @@ class DayOfPrices(NamedTuple):
 
 
 class PoolPast(NamedTuple):
-    """A pool's prices of some days: times that rise, and millionths of the currency an hour."""
+    """A pool's prices of some days: times, which rise in what is read, and millionths of the currency an hour."""
 
     pool_id: int
     at_us: Ints
@@ -328,17 +328,41 @@ async def pools_of(session: Session, venue_id: int, names: Iterable[PoolName]) -
 
 
 async def _write_prices(session: Session, venue_id: int, rows: Mapping[PoolName, tuple[Ints, Ints]]) -> None:
-    """Merge the prices, some of them at a time: as lists they take ten times the room."""
+    """Merge the prices that are new, some of them at a time: as lists they take ten times the room."""
     if not rows:
         return
     ids = await pools_of(session, venue_id, rows)
-    pools = np.repeat([ids[name] for name in rows], [len(at_us) for at_us, _ in rows.values()])
-    times, prices = (np.concatenate([pair[side] for pair in rows.values()]) for side in (0, 1))
+    given = [PoolPast(ids[name], *pair) for name, pair in rows.items() if len(pair[0])]
+    new = [
+        one
+        for begin in range(0, len(given), _POOLS_AT_ONCE)
+        for one in await _new_of(session, given[begin : begin + _POOLS_AT_ONCE])
+    ]
+    if not new:
+        return
+    pools = np.repeat([one.pool_id for one in new], [len(one.at_us) for one in new])
+    times, prices = (np.concatenate([one[column] for one in new]) for column in (1, 2))
     for begin in range(0, len(pools), _AT_ONCE):
         part = {"pools": pools, "at_us": times, "micro": prices}
         await session.execute(
             _MERGE, {word: _literal(column[begin : begin + _AT_ONCE]) for word, column in part.items()}
         )
+
+
+async def _new_of(session: Session, given: Sequence[PoolPast]) -> list[PoolPast]:
+    """Return those prices of some pools that would change what is stored, while nobody else may write any."""
+    first_us, last_us = min(int(one.at_us.min()) for one in given), max(int(one.at_us.max()) for one in given)
+    asked = {"pools": [one.pool_id for one in given], "first": first_us // DAY_US, "last": last_us // DAY_US}
+    stored = await asyncio.to_thread(_pasts, await session.execute_directly(_PASTS, asked))
+    there = {one.pool_id: one for one in stored}
+    return [_without(one, there[one.pool_id]) if one.pool_id in there else one for one in given]
+
+
+def _without(given: PoolPast, there: PoolPast) -> PoolPast:
+    """Return the prices that are not there, or lower there. Those that are there have times that rise."""
+    place = np.minimum(np.searchsorted(there.at_us, given.at_us), len(there.at_us) - 1)
+    is_new = (there.at_us[place] != given.at_us) | (there.micro[place] < given.micro)
+    return PoolPast(given.pool_id, given.at_us[is_new], given.micro[is_new])
 
 
 def _literal(numbers: Ints) -> str:

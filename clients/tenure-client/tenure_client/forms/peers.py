@@ -155,7 +155,7 @@ class LinkAnswer(Answer, kw_only=True):
         str,
         Meta(description="`in`: inputs of its jobs here; `out`: outputs of our jobs there. Both are pulled from here."),
     ]
-    bytes_per_s: Annotated[int | None, Meta(description="The rate that nine of ten transfers reach.")]
+    bytes_per_s: Annotated[int | None, Meta(description="The rate that nine of ten transfers reach that begin alone.")]
     samples: Annotated[int, Meta(description="The transfers that this rests on.")]
     newest_age_s: Seconds | None
     active: Annotated[int, Meta(description="The transfers that wait or are under way; the next one shares with them.")]
