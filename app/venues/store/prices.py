@@ -1,7 +1,7 @@
 """Prices of venues: an import in one transaction, and what is read of them.
 
-A pool's prices of a day are one row with two arrays. An import merges its rows with those that are there, so the same
-file twice changes nothing; of several prices of a pool at one time the highest stays.
+A pool's prices of a day are one row with two arrays. An import merges its rows with those that are there, without what
+would change nothing; of several prices of a pool at one time the highest stays.
 """
 
 from __future__ import annotations
