@@ -34,3 +34,9 @@ async def submit(
     events: list[Event] = [asked, offer] if offered else [asked]
     first = await log.last_seq(cloud_id) + 1
     await log.append(cloud_id, [Recorded(seq, event) for seq, event in enumerate(events, first)])
+
+
+async def events_of(database: Database, cloud: str, job: str) -> list[Event]:
+    """Return a job's events in the log of a cloud."""
+    log = await EventLog(database).tail(await Clouds(database).id_of(cloud), 0, 1000)
+    return [one.event for one in log if getattr(one.event, "job", None) == job]

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from peer_jobs import submit
+from peer_jobs import events_of, submit
 
 from app.domain.events import JobDeclined, JobOffered, JobRequested
 from app.federation import jobs
@@ -14,8 +14,6 @@ from app.federation.store import PeerStore
 from app.platform.database.database import Database
 from app.platform.settings import Settings
 from app.processes.wiring import open_worker
-from app.scheduling.store.clouds import Clouds
-from app.scheduling.store.log import EventLog
 from benchmarks.peer_open import Peer, fill
 
 DEAD = tuple(f"dead-{number}" for number in range(16))
@@ -41,9 +39,8 @@ async def test_sixteen_dead_peers_are_passed_over_in_one_append(
             monkeypatch.setattr(worker.job_keeper, "_contacts", dict.fromkeys(DEAD, broken))
             while len({*far.jobs}) < JOBS + 1:
                 await worker.job_keeper.keep_jobs()
-    log = await EventLog(database).tail(await Clouds(database).id_of("open"), 0, 1000)
     for number in range(JOBS):
-        events = [one.event for one in log if getattr(one.event, "job", None) == f"new-{number}"]
+        events = await events_of(database, "open", f"new-{number}")
         (asked, *passed), rest = events[: 2 * len(DEAD) + 1], events[2 * len(DEAD) + 1 :]
         assert isinstance(asked, JobRequested)
         assert [one.peer for one in passed[::2] if isinstance(one, JobOffered)] == [*DEAD]

@@ -171,6 +171,16 @@ def test_what_came_tells_the_rate_of_a_link(service: Service, run: Run) -> None:
     assert ("8.0 MB/s" in page, "not known yet" in page) == (True, True)
 
 
+def test_an_award_whose_length_is_not_told_is_read(service: Service, origin: httpx2.Client) -> None:
+    assert said(origin, "PUT", "/pieces/1", json={"cores": 1, "lifetime_s": 60, "hold_s": 30}) == "held"
+    is_json = {"Content-Type": "application/json"}
+    unfit = origin.put("/pieces/1/award", content=iter([b'{"nothing', b'": 1}']), headers=is_json)
+    assert (unfit.request.headers["transfer-encoding"], unfit.status_code) == ("chunked", 400)
+    assert origin.get("/pieces/1").json()["word"] == "held", "what cannot be read changes nothing"
+    assert origin.put("/pieces/1/award", content=iter([b"{", b"}"]), headers=is_json).json()["word"] == "running"
+    assert origin.delete("/pieces/1").json()["word"] != "running"
+
+
 def test_words_said_again_and_again_change_nothing(service: Service, origin: httpx2.Client) -> None:
     """An award replayed a hundred times starts one instance, and a stranger's attempt does not exist."""
     asked = {"cores": 1, "lifetime_s": 60, "hold_s": 30}
