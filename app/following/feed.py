@@ -146,6 +146,9 @@ class Feed:
                 except PredecessorMissing:
                     self._heads.forget(cloud_id)
                     return ()
+                if not tail:  # a signal told of more than there is: it was of a log that was put back since
+                    await self._heads.look(cloud_id)
+                    return ()
                 recent.extend(self._rendered(tail), mark)
         return recent.after(after_seq)
 

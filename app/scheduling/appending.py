@@ -140,9 +140,7 @@ class Appender:
                 except InstanceTaken:
                     self._lost("instance_taken")
                     self.looks_up_starts = True
-                except PredecessorMissing:
-                    self._lost("rewound")
-                except StateBehind:
+                except (PredecessorMissing, StateBehind):
                     continue
                 except LogUnavailable:
                     self._lost("unavailable")
@@ -191,9 +189,17 @@ class Appender:
             yield turn
 
     async def _catch_up(self) -> None:
-        """Fold the log's events beyond the state: at first use, after a conflict, after a failed append."""
+        """Fold the log's events beyond the state: at first use, after a signal, a conflict, or a failed append."""
         if self._in_sync:
             return
+        self._in_sync = True  # a signal that comes while the log is read may tell of what the read misses
+        try:
+            await self._read()
+        except BaseException:
+            self._in_sync = False
+            raise
+
+    async def _read(self) -> None:
         if self.cloud.seq:
             try:
                 await catch_up(self.state, self.cloud_id, self._logs.log)
@@ -201,7 +207,6 @@ class Appender:
                 self._forget()
         if not self.cloud.seq:
             await self._load()
-        self._in_sync = True
 
     async def _load(self) -> None:
         """Load the state. If a caller stops waiting for it, the next caller does not start over."""
@@ -225,6 +230,7 @@ class Appender:
             self._grew()
 
     def _forget(self) -> None:
+        self._lost("rewound")
         self.state = MarkedState()
         COLLECTOR.looks_again()
         self._logs.heads.forget(self.cloud_id)

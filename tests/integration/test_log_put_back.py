@@ -12,6 +12,7 @@ from test_scheduler import (
     UNGUARDED,
     Process,
     finished,
+    lost_batches,
     make_cloud,
     on_demand,
     running,
@@ -68,10 +69,21 @@ async def test_a_process_that_knows_more_than_the_log_forgets_it_and_goes_on(pro
     for number in range(3):
         await process.scheduler.start(name, spot(f"i-{number}"))
     await cut(process, name, 5)
+    lost = await lost_batches(process, name)
     answer = await process.scheduler.start(name, spot("again"))
-    assert answer.seq == 6
+    assert (answer.seq, lost) == (6, ["rewound"])
     assert set((await process.scheduler.state(name)).running) == {"i-0", "again"}
     await check_whole(process, name)
+
+
+async def test_a_log_that_was_put_back_is_counted_also_if_it_is_found_by_reading(process: Process):
+    name = await make_cloud(process)
+    await process.scheduler.start(name, spot("lost"))
+    await cut(process, name, 4)
+    lost = await lost_batches(process, name)
+    for _ in range(2):
+        await process.scheduler.state(name)
+    assert lost == ["rewound"]
 
 
 @pytest.mark.parametrize("ask", ["stop", "batch", "state", "repeat", "node"])

@@ -168,6 +168,27 @@ def test_an_open_stream_of_a_log_that_is_put_back_ends_with_an_error(looking: Se
         ends(reader)
 
 
+@pytest.mark.parametrize("ahead", [1, 10**15])
+def test_a_signal_of_more_than_a_log_has_ends_its_streams_and_nothing_else(
+    service: Service, database_url: str, ahead: int
+) -> None:
+    """As a process that stood still sends it after the log was put back."""
+    last = service.last_seq("streamed")
+    signal = f"""json_build_object('type', 'log_grew', 'cloud_id', id, 'seq', {last + ahead})::text"""
+    with service.client.stream("GET", STREAM) as response:
+        reader = Reader(response)
+        assert reader.seqs(last) == [*range(1, last + 1)]
+        run_sql(database_url, f"SELECT pg_notify('tenure_log', {signal}) FROM cloud WHERE name = 'streamed'")
+        while reader.frame().get("event") != "log_put_back":
+            pass
+        ends(reader)
+    with service.client.stream("GET", STREAM) as response:
+        reader = Reader(response)
+        assert reader.seqs(last) == [*range(1, last + 1)]
+        start(service, f"ahead-{ahead}")
+        assert int(reader.event()["id"]) == last + 1
+
+
 def test_a_reader_that_has_what_was_lost_is_not_sent_what_came_instead(looking: Service, put_back) -> None:
     """The log is cut off and has grown beyond what the reader has before this process looks at its end again."""
     last, cut = put_back("lost-and-regrown")
