@@ -95,10 +95,14 @@ class Caller:
         if not self._idle:
             self._idle.append((0.0, *await asyncio.open_connection("127.0.0.1", self._port)))
         _, reader, writer = self._idle.pop()
-        writer.write(head.encode() + content)
-        told = (await reader.readuntil(b"\r\n\r\n")).lower()
-        length = re.search(rb"content-length: (\d+)", told)
-        found = await reader.readexactly(int(length[1]) if length else 0)
+        try:
+            writer.write(head.encode() + content)
+            told = (await reader.readuntil(b"\r\n\r\n")).lower()
+            length = re.search(rb"content-length: (\d+)", told)
+            found = await reader.readexactly(int(length[1]) if length else 0)
+        except BaseException:
+            writer.close()
+            raise
         self._idle.append((time.monotonic(), reader, writer))
         return int(told[9:12]), json.loads(found or b"null")
 

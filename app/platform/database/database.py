@@ -64,6 +64,8 @@ _OF_EVERY_SESSION = {
     "tcp_user_timeout": 10_000,
     "timezone": "UTC",
 }
+_LENT_KEPT = 8
+"""So many connections are kept to be lent again. The server closes them after some seconds (`Locks`)."""
 _TAKEN_BACK = ("25P03", "55P03")
 """SQLSTATEs of a session that was idle in its transaction for too long, and of a lock that was not granted in time."""
 
@@ -115,8 +117,10 @@ class Database:
         self._engine = _engine(self.url, timeout_s, pool_size=pool_size, max_overflow=0, pool_timeout=timeout_s)
         self._reads = asyncio.Semaphore(pool_size // 2)
         self._apart = _engine(self.url, timeout_s, poolclass=NullPool)
-        sqlalchemy.event.listen(self._engine.sync_engine, "checkout", _check_connection)
-        for engine in (self._engine, self._apart):
+        self._lent = _engine(self.url, timeout_s, pool_size=_LENT_KEPT, max_overflow=-1, pool_use_lifo=True)
+        for engine in (self._engine, self._lent):
+            sqlalchemy.event.listen(engine.sync_engine, "checkout", _check_connection)
+        for engine in (self._engine, self._apart, self._lent):
             # Before anything is asked of a new connection, and whenever one is taken.
             sqlalchemy.event.listen(engine.sync_engine, "connect", _guard_connection, insert=True)
             sqlalchemy.event.listen(engine.sync_engine, "checkout", _guard_connection)
@@ -171,6 +175,26 @@ class Database:
                 await _finish(connection.close())
 
     @asynccontextmanager
+    async def lent_connection(self) -> AsyncIterator[Session]:
+        """Like `connection`, but over one that another block had before, if one is there: a new one takes long.
+
+        Settings of its session stay with it, and so does what the block leaves there. If the block raises, the
+        connection is closed; it is not lent again.
+        """
+        with translated(), self._bounds.bound() as bound:
+            connection = await bound.connected(self._lent.connect())
+        driver = _driver_connection(connection)
+        try:
+            yield Session(connection, self.newer, lambda: self._bounds.bound(driver))
+        except BaseException:
+            with suppress(LogUnavailable):
+                await _finish(connection.invalidate())
+            raise
+        finally:
+            with suppress(LogUnavailable):
+                await _finish(connection.close())
+
+    @asynccontextmanager
     async def _call(self) -> AsyncIterator[AsyncConnection]:
         with self._noting_shortage(), translated(), self._bounds.bound() as bound:
             async with self._connection(self._engine, bound) as connection:
@@ -217,6 +241,7 @@ class Database:
         """Close the connections that are not in use."""
         await self._stalled.close()
         await self._engine.dispose()
+        await self._lent.dispose()
 
 
 def parse_url(text: str) -> URL:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -26,8 +26,12 @@ class LockPauses:
     beat_s: float = 2.0
 
 
+class _Unlocked(Exception):
+    """The block is over, and it is not known whether the lock is free: its connection must be closed."""
+
+
 class Locks:
-    """PostgreSQL's advisory locks, each held by a connection of its own outside the pool."""
+    """PostgreSQL's advisory locks, each held by a connection that nobody else uses meanwhile, outside the pool."""
 
     def __init__(self, database: Database, pauses: LockPauses | None = None) -> None:
         self._database = database
@@ -41,22 +45,29 @@ class Locks:
         connection. Conditions in its statements guard against whatever such a process still does afterwards.
         """
         parameters = dict(zip(("lock_space", "lock_id"), lock, strict=True))
-        async with self._database.connection() as session:
-            lost_after = f"{round(self._pauses.lost_after_s * 1000)}ms"
-            rows = await session.execute(_TAKE, {**parameters, "lost_after": lost_after})
-            if not rows[0].taken:
-                yield None
-                return
-            hold = Hold(session, self._pauses.beat_s)
-            beating = begun(hold.beat(), "beat")
-            try:
-                yield hold
-            finally:
-                beating.cancel()
-                await asyncio.gather(beating, return_exceptions=True)
-                # A lost connection has lost its lock too; conditions in the statements guard what the lock guards.
-                with suppress(LogUnavailable):
-                    await session.execute("SELECT pg_advisory_unlock(%(lock_space)s, %(lock_id)s)", parameters)
+        with suppress(_Unlocked):
+            async with self._database.lent_connection() as session:
+                lost_after = f"{round(self._pauses.lost_after_s * 1000)}ms"
+                rows = await session.execute(_TAKE, {**parameters, "lost_after": lost_after})
+                if not rows[0].taken:
+                    yield None
+                    return
+                hold = Hold(session, self._pauses.beat_s)
+                beating = begun(hold.beat(), "beat")
+                try:
+                    yield hold
+                finally:
+                    beating.cancel()
+                    await asyncio.gather(beating, return_exceptions=True)
+                await _free(session, parameters)
+
+
+async def _free(session: Session, parameters: Mapping[str, int]) -> None:
+    """Free a lock. A lost connection has lost it too; conditions in statements guard what the lock guards."""
+    try:
+        await session.execute("SELECT pg_advisory_unlock(%(lock_space)s, %(lock_id)s)", parameters)
+    except LogUnavailable:
+        raise _Unlocked from None
 
 
 class Hold:

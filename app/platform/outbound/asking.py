@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import h11
-import httpx2
 
 from app import __version__
 from app.domain.errors import WebhookRefused
 from app.platform.outbound.addresses import AddressRefused, Target, read_url, resolve
+from app.platform.outbound.authorities import trusted
 from app.platform.outbound.connection import Destination, NoAnswer
 from app.platform.outbound.wires import KeptWires, Wire, WireKey
 
@@ -59,7 +59,7 @@ class Asker:
         self._timeout_s, self._allow_private, self._most_bytes = timeout_s, allow_private, most_bytes
         self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(at_once))
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolve-peers")
-        self._trusted = httpx2.create_ssl_context()
+        self._trusted = trusted()
         self._wires = KeptWires()
 
     async def __aenter__(self) -> Self:

@@ -7,7 +7,6 @@ delay those of others, and names are resolved by threads that nothing else uses.
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +15,10 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Self
 
-import httpx2
-
 from app import __version__
 from app.domain.errors import WebhookRefused
 from app.platform.outbound.addresses import AddressRefused, Target, read_url, resolve
+from app.platform.outbound.authorities import trusted
 from app.platform.outbound.connection import Destination, NoAnswer, status_of
 from app.platform.outbound.messages import Message, signed_headers
 
@@ -54,7 +52,7 @@ class Poster:
         self._resolving: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_RESOLVED_AT_ONCE))
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolve")
         self._now = now
-        self._trusted = _trusted()
+        self._trusted = trusted()
 
     async def __aenter__(self) -> Self:
         return self
@@ -90,11 +88,3 @@ class Poster:
         )
         receipt = Receipt(status, None)
         return receipt if receipt.taken else Receipt(status, f"answered {status}")
-
-
-def _trusted() -> ssl.SSLContext:
-    """Return the authorities of the system, or those that the environment names. OSError if they are unreadable."""
-    try:
-        return httpx2.create_ssl_context()
-    except OSError as error:
-        raise OSError(f"SSL_CERT_FILE or SSL_CERT_DIR holds no authorities that can be read: {error}") from error

@@ -18,12 +18,12 @@ from time import monotonic
 from typing import Self
 
 import h11
-import httpx2
 
 from app import __version__
 from app.domain.errors import WebhookRefused
 from app.domain.jobs import DataFault
 from app.platform.outbound.addresses import AddressRefused, Target, read_url, resolve
+from app.platform.outbound.authorities import trusted
 
 _READ = 256 * 1024
 _SILENT_S = 15.0
@@ -69,7 +69,7 @@ class Puller:
     def __init__(self, *, allow_private: bool, bytes_per_s: int) -> None:
         self._allow_private, self._throttle = allow_private, Throttle(bytes_per_s)
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolve-stores")
-        self._trusted = httpx2.create_ssl_context()
+        self._trusted = trusted()
 
     async def __aenter__(self) -> Self:
         return self

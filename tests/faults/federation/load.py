@@ -6,16 +6,14 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
-import httpx2
-
+from benchmarks.peer_parts import Caller
 from faults.federation.checker import Submitted
-from faults.federation.stage import FLAVOR, HEADERS
+from faults.federation.stage import FLAVOR
 
-_TIMEOUT = httpx2.Timeout(6.0, connect=1.0)
+_TIMEOUT_S = 6.0
 _APART_S = 0.12
 _CANCELLED, _AGAIN = 0.1, 0.15
 _LIFETIME_S = (2.0, 8.0)
@@ -26,25 +24,32 @@ _RESUME_S = 3.0
 _FEDERATE = ("only", "only", "only", "allowed", "allowed", "never")
 
 
-@dataclass
+class Answer(NamedTuple):
+    """The status and the JSON of an answer."""
+
+    status: int
+    told: Any
+
+
 class Calls:
-    """Requests to the service of a site. An answer that leaves it open is None."""
+    """Requests to the service of a site. An answer that leaves it open is None.
 
-    name: str
-    url: str
-    http: httpx2.AsyncClient
+    The client is a lean one: it shares the processor with all that is tested.
+    """
 
-    async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx2.Response | None:
+    def __init__(self, name: str, caller: Caller) -> None:
+        self.name, self._caller = name, caller
+
+    async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Answer | None:
         """Ask once. Returns None without an answer, and for one that says nothing about the request."""
         try:
-            found = await self.http.request(
-                method, f"{self.url}/v1{path}", json=body, headers=HEADERS, timeout=_TIMEOUT
-            )
-        except httpx2.HTTPError:
+            async with asyncio.timeout(_TIMEOUT_S):
+                found = Answer(*await self._caller.ask(method, f"/v1{path}", body))
+        except (OSError, EOFError, ValueError):  # what came of it is no answer
             return None
-        return None if found.status_code >= 500 or found.status_code == 429 else found
+        return None if found.status >= 500 or found.status == 429 else found
 
-    async def insist(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx2.Response:
+    async def insist(self, method: str, path: str, body: dict[str, Any] | None = None) -> Answer:
         """Ask until there is an answer."""
         while (found := await self.ask(method, path, body)) is None:  # noqa: ASYNC110 - no event tells of it
             await asyncio.sleep(0.3)
@@ -89,12 +94,12 @@ class Users:
         self.lifetimes[name] = lifetime_s
         for _ in range(1 + twice):
             answer = await self._calls.insist("POST", f"{self._calls.cloud}/jobs", body)
-            one.statuses.append(answer.status_code)
+            one.statuses.append(answer.status)
         if cancelled:
             await asyncio.sleep(rng.uniform(0.0, 3.0))
             one.cancelled = True
             answer = await self._calls.insist("DELETE", f"{self._calls.cloud}/jobs/{name}")
-            one.statuses.append(answer.status_code)
+            one.statuses.append(answer.status)
 
 
 class Controller:
@@ -108,7 +113,7 @@ class Controller:
         """Look and stop, for ever."""
         while True:
             found = await self._calls.ask("GET", f"{self._calls.cloud}/instances?status=running&limit=1000")
-            running = [] if found is None else [one["id"] for one in found.json()["instances"]]
+            running = [] if found is None else [one["id"] for one in found.told["instances"]]
             now = time.monotonic()
             for name in running:
                 if not name.endswith(".held"):
@@ -122,7 +127,7 @@ async def operate(calls: Calls) -> None:
     """Be the operator of a site, who resumes peers that the breaker has paused: faults are no lies."""
     while True:
         found = await calls.ask("GET", "/peers")
-        paused = [] if found is None else [one["name"] for one in found.json()["peers"] if one["paused_because"]]
+        paused = [] if found is None else [one["name"] for one in found.told["peers"] if one["paused_because"]]
         for name in paused:
             await calls.ask("POST", f"/peers/{name}/resume")
         await asyncio.sleep(_RESUME_S)

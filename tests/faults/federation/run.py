@@ -18,13 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import httpx2
 from nursery import nursery
 from surroundings import clean_environment
 
+from benchmarks.peer_parts import Caller
 from faults.federation.checker import Event, Findings, Submitted, check
 from faults.federation.load import Calls, Controller, Users, operate
-from faults.federation.plan import Cut, Kill, draw
+from faults.federation.plan import SERVE, Cut, Kill, draw
 from faults.federation.stage import Stage
 from faults.inflict import RULES
 from faults.run import say
@@ -162,10 +162,13 @@ class _Run:
 
     async def run(self, jobs: int) -> tuple[list[Submitted], dict[str, list[Event]]]:
         """Run under the plan and until so many jobs are submitted; return these and the logs once all is quiet."""
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=50)
-        async with httpx2.AsyncClient(limits=limits) as http, AsyncExitStack() as load:
+        async with AsyncExitStack() as clients, AsyncExitStack() as load:
             await load.enter_async_context(self._loads)
-            calls = [Calls(name, site.url, http) for name, site in self._stage.sites.items()]
+            callers = [Caller(site.parts[SERVE].port, TOKEN) for site in self._stage.sites.values()]
+            calls = [
+                Calls(name, await clients.enter_async_context(caller))
+                for name, caller in zip(self._stage.sites, callers, strict=True)
+            ]
             users = [Users(one, random.Random(self._rng.random())) for one in calls]
             lifetimes = {name: one.lifetimes for name, one in zip(self._stage.sites, users, strict=True)}
 
@@ -237,10 +240,10 @@ class _Run:
             await asyncio.sleep(1.0)
 
     async def _is_still(self, calls: Calls) -> bool:
-        running = (await calls.insist("GET", f"{calls.cloud}/instances?status=running&limit=1000")).json()["instances"]
+        running = (await calls.insist("GET", f"{calls.cloud}/instances?status=running&limit=1000")).told["instances"]
         path: str | None = f"{calls.cloud}/jobs?limit=1000"
         while path is not None:
-            page = (await calls.insist("GET", path)).json()
+            page = (await calls.insist("GET", path)).told
             if any(job["end"] is None for job in page["jobs"]):
                 return False
             following = [link["href"] for link in page["links"] if link["rel"] == "next"]
@@ -252,8 +255,8 @@ async def _log(calls: Calls) -> list[Event]:
     log: list[Event] = []
     while True:
         page = await calls.insist("GET", f"{calls.cloud}/events?limit={_PAGE}&after_seq={len(log)}")
-        log += page.json()["events"]
-        if len(page.json()["events"]) < _PAGE:
+        log += page.told["events"]
+        if len(page.told["events"]) < _PAGE:
             return log
 
 
