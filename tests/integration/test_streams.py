@@ -172,7 +172,7 @@ def test_an_open_stream_of_a_log_that_is_put_back_ends_with_an_error(looking: Se
 def test_a_signal_of_more_than_a_log_has_ends_its_streams_and_nothing_else(
     service: Service, database_url: str, ahead: int
 ) -> None:
-    """As a process that stood still sends it after the log was put back."""
+    """A process that stood still sends such a one after the log was put back."""
     last = service.last_seq("streamed")
     signal = f"""json_build_object('type', 'log_grew', 'cloud_id', id, 'seq', {last + ahead})::text"""
     with service.client.stream("GET", STREAM) as response:
