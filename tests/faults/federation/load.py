@@ -14,7 +14,7 @@ from faults.federation.checker import Submitted
 from faults.federation.stage import FLAVOR
 
 _TIMEOUT_S = 6.0
-_APART_S = 0.12
+_APART_S = 0.15
 _CANCELLED, _AGAIN = 0.1, 0.15
 _LIFETIME_S = (2.0, 8.0)
 _RUNS = (0.2, 1.2)
