@@ -59,15 +59,18 @@ class Locks:
                 finally:
                     beating.cancel()
                     await asyncio.gather(beating, return_exceptions=True)
-                await _free(session, parameters)
+                    is_free = await _freed(session, parameters)
+                if not is_free:
+                    raise _Unlocked
 
 
-async def _free(session: Session, parameters: Mapping[str, int]) -> None:
-    """Free a lock. A lost connection has lost it too; conditions in statements guard what the lock guards."""
+async def _freed(session: Session, parameters: Mapping[str, int]) -> bool:
+    """Free a lock; False if that is not known. A lost connection has lost it too (`Locks.held`)."""
     try:
         await session.execute("SELECT pg_advisory_unlock(%(lock_space)s, %(lock_id)s)", parameters)
     except LogUnavailable:
-        raise _Unlocked from None
+        return False
+    return True
 
 
 class Hold:

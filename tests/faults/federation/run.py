@@ -164,10 +164,9 @@ class _Run:
         """Run under the plan and until so many jobs are submitted; return these and the logs once all is quiet."""
         async with AsyncExitStack() as clients, AsyncExitStack() as load:
             await load.enter_async_context(self._loads)
-            callers = [Caller(site.parts[SERVE].port, TOKEN) for site in self._stage.sites.values()]
             calls = [
-                Calls(name, await clients.enter_async_context(caller))
-                for name, caller in zip(self._stage.sites, callers, strict=True)
+                Calls(name, await clients.enter_async_context(Caller(site.parts[SERVE].port, TOKEN)))
+                for name, site in self._stage.sites.items()
             ]
             users = [Users(one, random.Random(self._rng.random())) for one in calls]
             lifetimes = {name: one.lifetimes for name, one in zip(self._stage.sites, users, strict=True)}
