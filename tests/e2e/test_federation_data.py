@@ -136,7 +136,8 @@ def test_a_host_learns_its_link_and_refuses_what_would_come_too_late(sites: tupl
     stop(host, "learned")
     links = {one["direction"]: one for one in host.get_peer("a")["data_links"]}
     assert links["in"]["samples"] >= 5
-    assert MEBIBYTE <= links["in"]["bytes_per_s"] <= 2.2 * MEBIBYTE  # of the link, not of one of those that share it
+    # A half of the link, which one that begins alone can count on if another comes; not the share of one of four.
+    assert 0.7 * MEBIBYTE <= links["in"]["bytes_per_s"] <= 2.2 * MEBIBYTE
     assert links["in"]["gigabyte_s"] > 400
     again = home.put("data/learned-again.bin", os.urandom(4 * MEBIBYTE))
     data_job(home, "again", [again])
