@@ -26,7 +26,7 @@ class LockPauses:
     beat_s: float = 2.0
 
 
-class _Unlocked(Exception):
+class _PerhapsHeld(Exception):
     """The block is over, and it is not known whether the lock is free: its connection must be closed."""
 
 
@@ -45,7 +45,7 @@ class Locks:
         connection. Conditions in its statements guard against whatever such a process still does afterwards.
         """
         parameters = dict(zip(("lock_space", "lock_id"), lock, strict=True))
-        with suppress(_Unlocked):
+        with suppress(_PerhapsHeld):
             async with self._database.lent_connection() as session:
                 lost_after = f"{round(self._pauses.lost_after_s * 1000)}ms"
                 rows = await session.execute(_TAKE, {**parameters, "lost_after": lost_after})
@@ -61,7 +61,7 @@ class Locks:
                     await asyncio.gather(beating, return_exceptions=True)
                     is_free = await _freed(session, parameters)
                 if not is_free:
-                    raise _Unlocked
+                    raise _PerhapsHeld
 
 
 async def _freed(session: Session, parameters: Mapping[str, int]) -> bool:
