@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context
 from dataclasses import dataclass
+from math import inf
 from time import monotonic, perf_counter
 
 from app.domain.errors import LogContended, LogUnavailable
@@ -87,6 +88,8 @@ class Appender:
         self._lost = lost
         self._grew = grew
         self._in_sync = False
+        self._seen_s = -inf
+        """The state has all that the log had at this moment of the monotonic clock."""
         self._decided_s = 0.0
         self._take_turns_until = 0.0
         self._loading: asyncio.Task[MarkedState] | None = None
@@ -99,10 +102,12 @@ class Appender:
 
     async def current(self) -> Cloud:
         """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""
-        with waiting_since(monotonic()), reading(only=False):
+        asked_s = monotonic()
+        with waiting_since(asked_s), reading(only=False):
             async with self._alone:
-                self._in_sync = False
-                await self._catch_up()
+                if self._seen_s <= asked_s:  # else the log was read for another who waited, or written, since
+                    self._in_sync = False
+                    await self._catch_up()
                 return self.cloud
 
     async def keep_up(self) -> None:
@@ -152,6 +157,7 @@ class Appender:
             await self._catch_up()
             async with self._turn() as log:
                 recorded = await decide(self.cloud, log)
+                began_s = monotonic()
                 mark = await self._append(log, recorded)
         except BaseException:
             # The outcome may be unknown; the log will tell.
@@ -160,7 +166,7 @@ class Appender:
             raise
         self.cloud.commit()
         self.state.mark = mark
-        self._decided_s = monotonic()
+        self._seen_s, self._decided_s = began_s, monotonic()
         self.looks_up_starts = False
         if recorded:
             self._logs.heads.tell(self.cloud_id, self.cloud.seq)
@@ -193,19 +199,24 @@ class Appender:
         if self._in_sync:
             return
         self._in_sync = True  # a signal that comes while the log is read may tell of what the read misses
+        began_s = monotonic()
         try:
             await self._read()
         except BaseException:
             self._in_sync = False
             raise
+        self._seen_s = began_s
 
     async def _read(self) -> None:
-        if self.cloud.seq:
-            try:
-                await catch_up(self.state, self.cloud_id, self._logs.log)
-            except PredecessorMissing:
-                self._forget()
+        is_old = self._loading is not None  # begun for a caller before, so it may miss what came since
         if not self.cloud.seq:
+            await self._load()
+            if not is_old:
+                return
+        try:
+            await catch_up(self.state, self.cloud_id, self._logs.log)
+        except PredecessorMissing:
+            self._forget()
             await self._load()
 
     async def _load(self) -> None:

@@ -30,7 +30,7 @@ from faults.inflict import RULES
 from faults.run import say
 from faults.stage import TOKEN
 
-_AT_ONCE = 2
+_AT_ONCE = 3
 """So many processes are being started again at a time: more would only wait for each other."""
 _JOBS_A_KILL = 34
 """So many jobs are submitted for each kill at least."""
