@@ -114,12 +114,12 @@ class JobBoard:
 
     async def _check_data(self, cloud_name: str, asked: JobRequested, *, is_known: bool) -> None:
         """Raise DataUnavailable if no peer could get the inputs of a new job."""
-        cloud = await self._scheduler.state(cloud_name)
         has_data = bool(asked.inputs or asked.outputs) and asked.federate is not Federate.NEVER
-        if has_data and not is_known and asked.job not in cloud.jobs.by_id:
-            why_not = await self._data.lender.check(asked.inputs)
-            if why_not is not None:
-                raise DataUnavailable(why_not)
+        if not has_data or is_known or asked.job in (await self._scheduler.state(cloud_name)).jobs.by_id:
+            return
+        why_not = await self._data.lender.check(asked.inputs)
+        if why_not is not None:
+            raise DataUnavailable(why_not)
 
     async def moved(self, cloud_name: str, name: str) -> list[Transfer]:
         """Return the data of a job that is on its way to and from peers."""

@@ -19,7 +19,7 @@ _CANCELLED, _AGAIN = 0.1, 0.15
 _LIFETIME_S = (2.0, 8.0)
 _RUNS = (0.2, 1.2)
 """So many times its lifetime a job runs; beyond 1 it is ended by its host."""
-_LOOK_S = 0.5
+_LOOK_S = 1.0
 _RESUME_S = 3.0
 _FEDERATE = ("only", "only", "only", "allowed", "allowed", "never")
 

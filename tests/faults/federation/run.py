@@ -233,21 +233,31 @@ class _Run:
     async def _settle(self, calls: Sequence[Calls]) -> None:
         """Wait until all jobs have ended and nothing of a peer is here, but not for ever: the checker tells then."""
         give_up_at = time.monotonic() + _SETTLE_S
+        looks = [_Looks(one) for one in calls]
         while time.monotonic() < give_up_at:
-            if all([await self._is_still(one) for one in calls]):
+            if all([await one.is_still() for one in looks]):
                 return
             await asyncio.sleep(1.0)
 
-    async def _is_still(self, calls: Calls) -> bool:
-        running = (await calls.insist("GET", f"{calls.cloud}/instances?status=running&limit=1000")).told["instances"]
-        path: str | None = f"{calls.cloud}/jobs?limit=1000"
-        while path is not None:
-            page = (await calls.insist("GET", path)).told
+
+class _Looks:
+    """Looks at a site to which nobody submits jobs any more. Jobs that have ended are not asked for again."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls, self._path = calls, f"{calls.cloud}/jobs?limit=200"
+
+    async def is_still(self) -> bool:
+        """Return True if all jobs have ended and nothing runs."""
+        while True:
+            page = (await self._calls.insist("GET", self._path)).told
             if any(job["end"] is None for job in page["jobs"]):
                 return False
             following = [link["href"] for link in page["links"] if link["rel"] == "next"]
-            path = following[0].partition("/v1")[2] if following else None
-        return not running
+            if not following:
+                break
+            self._path = following[0].partition("/v1")[2]
+        path = f"{self._calls.cloud}/instances?status=running&limit=1000"
+        return not (await self._calls.insist("GET", path)).told["instances"]
 
 
 async def _log(calls: Calls) -> list[Event]:
