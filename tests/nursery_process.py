@@ -96,7 +96,8 @@ def _hand_out(orders: socket.socket, worker: Any) -> None:
 
 def _main(orders: socket.socket) -> None:
     command_line()  # with all commands; these load the rest when they are called
-    for name in ("app.processes.run", "app.processes.working"):
+    # What a service imports as it starts, too: the dialect of its database, and the migrations of one that is new.
+    for name in ("app.processes.run", "app.processes.working", "sqlalchemy.dialects.postgresql", "alembic.command"):
         import_module(name)
     warm_up()
     warm_up_forecasts()

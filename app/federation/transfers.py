@@ -89,7 +89,7 @@ class DataKeeper:
         if self._objects is None:
             return 0
         over = [self._tending.pop(cloud_id) for cloud_id in [*self._tending] if self._tending[cloud_id].done()]
-        errors = [error for task in over if (error := task.exception()) is not None]
+        errors = [error for task in over if not task.cancelled() and (error := task.exception()) is not None]
         known = await self._parts.transfers.clouds()
         for name, cloud_id in (await self._parts.clouds.list()).items():
             has_work = cloud_id in known or bool((await self._parts.states.current(cloud_id)).jobs.collecting)
@@ -144,8 +144,9 @@ class Tender:
         came = {name: self._came[name] for name in [*self._came]}
         await self._parts.transfers.came(came)
         for name in [name for name, move in self._moves.items() if move.done()]:
-            self._moves.pop(name).result()
             self._came.pop(name, None)
+            if not (move := self._moves.pop(name)).cancelled():  # as one is whose attempt is over
+                move.result()
         rows = await self._parts.transfers.of_cloud(self._cloud_id)
         cloud = await self._parts.states.current(self._cloud_id)
         for (direction, key), found in groupby(sorted(rows, key=_group), key=_group):
@@ -238,7 +239,11 @@ class Tender:
             TRANSFER_RATIO.labels(one.peer, one.direction).observe(took_us / expected_us)
 
     async def _pull(self, one: Transfer) -> int:
-        """Bring an object into a file, compare its digest, and put it into the store."""
+        """Bring an object into a file, compare its digest, and put it into the store.
+
+        Returns how many bytes came in the time that this took: none of one that was resumed, of which all is read and
+        put for the few that were left.
+        """
         part = self._part(one)
         part.parent.mkdir(parents=True, exist_ok=True)
         had = part.stat().st_size if part.exists() else 0
@@ -256,7 +261,7 @@ class Tender:
         await self._objects.put_file(self._place(one), part)
         await self._parts.transfers.stored(one.id, one.bytes, digest)
         part.unlink()
-        return one.bytes - had
+        return 0 if had else one.bytes
 
     async def _digest(self, one: Transfer) -> int:
         """Read an output of a job here for its size and its digest."""

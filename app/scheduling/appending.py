@@ -242,7 +242,7 @@ class Appender:
 
     def _forget(self) -> None:
         self._lost("rewound")
-        self.state = MarkedState()
+        self.state, self._seen_s = MarkedState(), -inf
         COLLECTOR.looks_again()
         self._logs.heads.forget(self.cloud_id)
 

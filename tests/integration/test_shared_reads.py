@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import count
+from time import monotonic
 from typing import NamedTuple
 
 import pytest
@@ -134,3 +135,14 @@ async def test_who_joins_a_load_gets_what_came_since_it_began(sides: tuple[Side,
     seq = await add_node(other)
     goes_on.set()
     assert (await one.appender.current()).seq == seq
+
+
+async def test_who_waited_while_the_state_was_forgotten_reads_the_log(sides: tuple[Side, Side]) -> None:
+    one, _ = sides
+    seq = await add_node(one)
+    async with one.appender._alone:
+        asking = asyncio.create_task(one.appender.current())
+        await asyncio.sleep(0)
+        one.appender._seen_s = monotonic()  # as after an append that began since
+        one.appender._forget()  # as a log put back has it, and the load after it fails
+    assert (await asking).seq == seq

@@ -1,8 +1,10 @@
-"""Objects that are moved at once: one peer whose store is slow keeps no other one waiting."""
+"""Objects that are moved at once: one peer whose store is slow, or who withdraws a job, harms no other one."""
 
 from __future__ import annotations
 
 import asyncio
+from hashlib import sha256
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -44,3 +46,92 @@ def test_a_slow_peer_takes_no_place_of_another_one() -> None:
 
     asyncio.run(main())
     assert came == ["quick"]
+
+
+class Table:
+    """Transfers of which none is left, and what was entered of them."""
+
+    def __init__(self) -> None:
+        self.stored_ones: list[int] = []
+
+    async def came(self, _: object) -> None:
+        return
+
+    async def of_cloud(self, _: int) -> list[Transfer]:
+        return []
+
+    async def clouds(self) -> set[int]:
+        return set()
+
+    async def stored(self, number: int, *_: object) -> None:
+        self.stored_ones.append(number)
+
+
+def test_an_attempt_that_is_withdrawn_ends_no_other_transfer() -> None:
+    async def current(_: int) -> None:
+        return
+
+    async def collect(*_: object) -> bool:
+        return True
+
+    async def for_ever(_: Transfer) -> int:
+        await asyncio.Event().wait()
+        return 0
+
+    async def main() -> None:
+        parts = SimpleNamespace(at_once=2, links=Store(), transfers=Table(), states=SimpleNamespace(current=current))
+        nothing: Any = None
+        places = DataKeeper(cast("TransferParts", parts), None, nothing, nothing)._places
+        collector = cast("Any", SimpleNamespace(collect=collect))
+        tender = Tender(1, "a", cast("TransferParts", parts), nothing, nothing, collector, places)
+        tender._begin([transfer(1, "withdrawn"), transfer(2, "honest")], for_ever)
+        await asyncio.sleep(0)
+        tender._moves[1].cancel()
+        await asyncio.wait([tender._moves[1]])
+        assert await tender._turn()
+        assert [*tender._moves] == [2]
+        assert not tender._moves[2].done()
+        tender._moves[2].cancel()
+
+    asyncio.run(main())
+
+
+def test_clouds_are_tended_again_after_a_tender_was_broken_off() -> None:
+    async def no_clouds() -> dict[str, int]:
+        return {}
+
+    async def main() -> None:
+        parts = SimpleNamespace(at_once=2, transfers=Table(), clouds=SimpleNamespace(list=no_clouds))
+        something: Any = object()
+        keeper = DataKeeper(cast("TransferParts", parts), something, something, something)
+        keeper._tending[1] = asyncio.create_task(asyncio.sleep(60))
+        await asyncio.sleep(0)
+        keeper._tending[1].cancel()
+        await asyncio.wait([keeper._tending[1]])
+        assert await keeper.keep_data() == 0
+
+    asyncio.run(main())
+
+
+def test_an_object_that_was_resumed_tells_nothing_of_the_link(tmp_path: Path) -> None:
+    content = b"x" * 1000
+
+    async def put_file(*_: object) -> None:
+        return
+
+    class RestPuller:
+        async def pull(self, wanted: Any, _: object) -> None:
+            wanted.path.write_bytes(content)
+
+    async def main(had: bytes | None) -> int:
+        parts = SimpleNamespace(at_once=2, links=Store(), transfers=Table(), spool=tmp_path)
+        objects, nothing = cast("Any", SimpleNamespace(put_file=put_file)), cast("Any", None)
+        places = DataKeeper(cast("TransferParts", parts), None, nothing, nothing)._places
+        tender = Tender(1, "a", cast("TransferParts", parts), objects, cast("Any", RestPuller()), nothing, places)
+        one = transfer(1, "p")._replace(bytes=len(content), sha256=sha256(content).hexdigest(), url="http://x/y")
+        if had is not None:
+            tender._part(one).write_bytes(had)
+        return await tender._pull(one)
+
+    assert asyncio.run(main(None)) == len(content)
+    assert asyncio.run(main(content[:10])) == 0

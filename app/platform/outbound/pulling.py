@@ -29,6 +29,7 @@ _READ = 256 * 1024
 _SILENT_S = 15.0
 _RESOLVERS = 4
 _WHOLE, _PART = 200, 206
+_INFORMATIONAL_MAX = 16
 _FAULTS = {404: DataFault.MISSING, 410: DataFault.MISSING, 401: DataFault.LINK, 403: DataFault.LINK}
 _RANGE = re.compile(rb"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
 
@@ -119,6 +120,7 @@ class Puller:
         self, reader: asyncio.StreamReader, http: h11.Connection, wanted: Pull, have: int, came: Callable[[int], None]
     ) -> None:
         """Read the answer to its end, and write what comes."""
+        informational = 0
         with wanted.path.open("ab") as file:
             while True:
                 event = http.next_event()
@@ -138,7 +140,9 @@ class Puller:
                     if have != wanted.size:
                         raise PullFault(DataFault.SIZE)
                     return
-                elif not isinstance(event, h11.InformationalResponse):
+                elif isinstance(event, h11.InformationalResponse) and informational < _INFORMATIONAL_MAX:
+                    informational += 1
+                else:
                     raise PullFault(DataFault.UNREACHABLE)
 
 
@@ -157,10 +161,15 @@ def _head(target: Target, have: int) -> h11.Request:
 
 
 def _check(told: h11.Response, size: int, have: int) -> None:
-    """Raise PullFault unless the answer is the wanted rest of an object of the declared size."""
+    """Raise PullFault unless the answer is the wanted rest of an object of the declared size.
+
+    It must not come in chunks, for these may be a byte each, and every one costs the event loop time.
+    """
     if told.status_code in _FAULTS:
         raise PullFault(_FAULTS[told.status_code])
     headers = dict(told.headers)
+    if b"transfer-encoding" in headers:
+        raise PullFault(DataFault.UNREACHABLE)
     if have and told.status_code == _PART:
         part = _RANGE.fullmatch(headers.get(b"content-range", b""))
         if part is None or tuple(map(int, part.groups())) != (have, size - 1, size):
