@@ -12,6 +12,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from time import monotonic
@@ -48,6 +49,8 @@ MoveObject = Callable[[Transfer], Coroutine[Any, Any, int]]
 MovePlaces = defaultdict[str, asyncio.Semaphore]
 """By peer: one whose store is slow keeps no other one waiting."""
 DecideNow = Callable[[Cloud, int], Sequence[Event]]
+Attend = Callable[[], Coroutine[Any, Any, None]]
+"""Does what is due for an object or more of one attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,24 +152,34 @@ class Tender:
                 move.result()
         rows = await self._parts.transfers.of_cloud(self._cloud_id)
         cloud = await self._parts.states.current(self._cloud_id)
-        for (direction, key), found in groupby(sorted(rows, key=_group), key=_group):
-            await self._attend(cloud, Direction(direction), key, [*found])
+        # What is due is found before anything is waited for: a moment later the state may have events that fail.
+        due = [
+            self._due(cloud, Direction(direction), key, [*found])
+            for (direction, key), found in groupby(sorted(rows, key=_group), key=_group)
+        ]
+        for attend in due:
+            await attend()
+        cloud = await self._parts.states.current(self._cloud_id)
         return bool(await self._collector.collect((self._cloud_id, self._name), cloud, rows, self._append) or rows)
 
-    async def _attend(self, cloud: Cloud, direction: Direction, key: AttemptKey, rows: list[Transfer]) -> None:
+    def _due(self, cloud: Cloud, direction: Direction, key: AttemptKey, rows: list[Transfer]) -> Attend:
         match direction:
             case Direction.IN:
-                await self._stage(cloud, key, rows)
+                return partial(self._stage, cloud.jobs.host.word_on(key), key, rows)
             case Direction.SEAL:
-                await self._seal(cloud, key, rows)
+                return partial(self._seal, cloud.jobs.host.word_on(key), key, rows)
             case Direction.OUT if key.job in cloud.jobs.collecting:
-                self._begin(rows, self._pull)
+                return partial(self._collect, rows)
             case Direction.SENT if key.job not in cloud.jobs.by_id:
-                await self._parts.transfers.forget([one.id for one in rows])
+                return partial(self._parts.transfers.forget, [one.id for one in rows])
+        return _nothing
 
-    async def _stage(self, cloud: Cloud, key: AttemptKey, rows: list[Transfer]) -> None:
+    async def _collect(self, rows: list[Transfer]) -> None:
+        self._begin(rows, self._pull)
+
+    async def _stage(self, word: Word, key: AttemptKey, rows: list[Transfer]) -> None:
         """Bring the inputs of an attempt here, and start it once all are; remove them once it is over."""
-        match cloud.jobs.host.word_on(key):
+        match word:
             case Word.STAGING:
                 failed = next((DataFault(one.fault) for one in rows if one.state == "failed" and one.fault), None)
                 if failed is not None:
@@ -190,9 +203,8 @@ class Tender:
 
         await self._append(decide)
 
-    async def _seal(self, cloud: Cloud, key: AttemptKey, rows: list[Transfer]) -> None:
+    async def _seal(self, word: Word, key: AttemptKey, rows: list[Transfer]) -> None:
         """Read the outputs of an attempt that finished; remove them once nobody needs them."""
-        word = cloud.jobs.host.word_on(key)
         is_wanted = word is Word.FINISHED and all(one.state != "over" for one in rows)
         if is_wanted:
             self._begin(rows, self._digest)
@@ -308,6 +320,10 @@ class Tender:
 
 def _group(one: Transfer) -> tuple[str, AttemptKey]:
     return one.direction, one.of
+
+
+async def _nothing() -> None:
+    return
 
 
 def _digest_of(path: Path) -> str:

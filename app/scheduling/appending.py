@@ -203,7 +203,7 @@ class Appender:
         try:
             await self._read()
         except BaseException:
-            self._in_sync = False
+            self._in_sync, self._seen_s = False, -inf
             raise
         self._seen_s = began_s
 

@@ -18,7 +18,7 @@ from test_scheduler import Process, make_cloud, on_demand, running
 
 from app.domain.errors import LogUnavailable
 from app.platform.asked import bounds_of_their_own, one_bound
-from app.platform.database.bounds import waiting_since
+from app.platform.database.bounds import Bounds, waiting_since
 from app.platform.database.database import Database
 from app.platform.database.lockids import FIRST_TOKEN_LOCK
 from app.platform.database.locks import Locks
@@ -173,6 +173,20 @@ async def test_requests_that_queue_behind_a_lost_answer_are_answered_in_time(far
         await asyncio.gather(*waiting)
         far.link.obey({"rule": "pass"})
         assert (await process.scheduler.start(name, on_demand("last"))).decision.node is not None
+
+
+async def test_a_bound_that_others_cut_short_cuts_none_short_after_it():
+    """Else a line of callers whose bounds end one after another keeps itself up when the database is back."""
+    bounds = Bounds(0.5)
+    for left_s, cuts in ((0.5, True), (0.1, False)):
+        before = bounds.ended_at
+        with (
+            pytest.raises(TimeoutError),
+            waiting_since(time.monotonic() - 0.5 + left_s),
+            bounds.bound() as bound,
+        ):
+            await bound.connected(asyncio.sleep(5))
+        assert (bounds.ended_at > before) is cuts
 
 
 async def sleep(database: Database, seconds: float) -> None:

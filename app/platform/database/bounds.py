@@ -100,7 +100,9 @@ class Bound:
         self._bounds.told()
 
     def _end(self) -> None:
-        self._is_over, self._bounds.ended_at = True, monotonic()
+        self._is_over = True
+        if self._left_s >= min(_LEAST_S, self._bounds.timeout_s):  # a shorter one tells nothing of the database
+            self._bounds.ended_at = monotonic()
         if self._connection is not None:
             shut(self._connection)
         elif self._connecting is not None and self._connecting.when() is None:
