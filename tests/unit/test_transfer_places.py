@@ -8,8 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from app.domain.jobs import AttemptKey, Word
 from app.federation.links import PeerLink
-from app.federation.rules.data import Direction, Transfer
+from app.federation.rules.data import Direction, Transfer, input_place
 from app.federation.transfers import DataKeeper, Tender, TransferParts
 
 
@@ -49,16 +50,20 @@ def test_a_slow_peer_takes_no_place_of_another_one() -> None:
 
 
 class Table:
-    """Transfers of which none is left, and what was entered of them."""
+    """The transfers that are left, and what was entered of others."""
 
     def __init__(self) -> None:
+        self.rows: list[Transfer] = []
         self.stored_ones: list[int] = []
 
     async def came(self, _: object) -> None:
         return
 
     async def of_cloud(self, _: int) -> list[Transfer]:
-        return []
+        return self.rows
+
+    async def forget(self, _: object) -> None:
+        return
 
     async def clouds(self) -> set[int]:
         return set()
@@ -94,6 +99,34 @@ def test_an_attempt_that_is_withdrawn_ends_no_other_transfer() -> None:
         tender._moves[2].cancel()
 
     asyncio.run(main())
+
+
+def test_what_is_removed_is_judged_by_the_state_as_it_was_read() -> None:
+    """While one attempt is attended to, another task may decide something on the state that never gets durable."""
+    words, removed = {"a": Word.UNKNOWN, "b": Word.HELD}, list[str]()
+
+    async def delete(place: str) -> None:
+        removed.append(place)
+        words["b"] = Word.UNKNOWN
+
+    async def current(_: int) -> SimpleNamespace:
+        return SimpleNamespace(jobs=SimpleNamespace(host=SimpleNamespace(word_on=lambda key: words[key.job])))
+
+    async def collect(*_: object) -> bool:
+        return True
+
+    async def main() -> None:
+        table = Table()
+        table.rows = [transfer(number, "p")._replace(job=job) for number, job in enumerate("ab")]
+        states = SimpleNamespace(current=current)
+        parts = SimpleNamespace(at_once=2, links=Store(), transfers=table, states=states, spool=Path("nowhere"))
+        objects, nothing = cast("Any", SimpleNamespace(delete=delete)), cast("Any", None)
+        places = DataKeeper(cast("TransferParts", parts), None, nothing, nothing)._places
+        collector = cast("Any", SimpleNamespace(collect=collect))
+        assert await Tender(1, "c", cast("TransferParts", parts), objects, nothing, collector, places)._turn()
+
+    asyncio.run(main())
+    assert removed == [input_place("c", AttemptKey("p", "a", 1), "key")]
 
 
 def test_clouds_are_tended_again_after_a_tender_was_broken_off() -> None:
