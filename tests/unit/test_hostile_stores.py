@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.domain.jobs import DataFault
+from app.platform.outbound.connection import INFORMATIONAL_MAX
 from app.platform.outbound.pulling import Pull, Puller, PullFault
 
 pytestmark = pytest.mark.anyio
@@ -36,14 +37,17 @@ async def pulled_from(answer: bytes, path: Path) -> list[int]:
 
 async def test_an_answer_after_few_informational_ones_is_taken(tmp_path: Path) -> None:
     whole = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (SIZE, b"x" * SIZE)
-    assert sum(await pulled_from(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 16 + whole, tmp_path / "part")) == SIZE
+    assert (
+        sum(await pulled_from(b"HTTP/1.1 103 Early Hints\r\n\r\n" * INFORMATIONAL_MAX + whole, tmp_path / "part"))
+        == SIZE
+    )
     assert (tmp_path / "part").read_bytes() == b"x" * SIZE
 
 
 async def test_endless_informational_answers_are_not_read(tmp_path: Path) -> None:
     whole = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (SIZE, b"x" * SIZE)
     with pytest.raises(PullFault) as refused:
-        await pulled_from(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 17 + whole, tmp_path / "part")
+        await pulled_from(b"HTTP/1.1 103 Early Hints\r\n\r\n" * (INFORMATIONAL_MAX + 1) + whole, tmp_path / "part")
     assert refused.value.fault is DataFault.UNREACHABLE
 
 

@@ -50,11 +50,10 @@ def test_a_slow_peer_takes_no_place_of_another_one() -> None:
 
 
 class Table:
-    """The transfers that are left, and what was entered of others."""
+    """The transfers that are left."""
 
     def __init__(self) -> None:
         self.rows: list[Transfer] = []
-        self.stored_ones: list[int] = []
 
     async def came(self, _: object) -> None:
         return
@@ -68,8 +67,8 @@ class Table:
     async def clouds(self) -> set[int]:
         return set()
 
-    async def stored(self, number: int, *_: object) -> None:
-        self.stored_ones.append(number)
+    async def stored(self, *_: object) -> None:
+        return
 
 
 def test_an_attempt_that_is_withdrawn_ends_no_other_transfer() -> None:

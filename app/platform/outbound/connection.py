@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import h11
 
 _HEAD_MAX = 64 * 1024
-_INFORMATIONAL_MAX = 16
+INFORMATIONAL_MAX = 16
 _READ = 16 * 1024
 _CLOSING_S = 1.0
 
@@ -85,5 +85,5 @@ async def _status(reader: asyncio.StreamReader, connection: h11.Connection) -> i
             informational += 1
         else:
             raise NoAnswer("the receiver ended the connection without an answer")
-        if taken > _HEAD_MAX or informational > _INFORMATIONAL_MAX:
+        if taken > _HEAD_MAX or informational > INFORMATIONAL_MAX:
             raise NoAnswer("the receiver sends on and on before its answer")

@@ -24,12 +24,12 @@ from app.domain.errors import WebhookRefused
 from app.domain.jobs import DataFault
 from app.platform.outbound.addresses import AddressRefused, Target, read_url, resolve
 from app.platform.outbound.authorities import trusted
+from app.platform.outbound.connection import INFORMATIONAL_MAX
 
 _READ = 256 * 1024
 _SILENT_S = 15.0
 _RESOLVERS = 4
 _WHOLE, _PART = 200, 206
-_INFORMATIONAL_MAX = 16
 _FAULTS = {404: DataFault.MISSING, 410: DataFault.MISSING, 401: DataFault.LINK, 403: DataFault.LINK}
 _RANGE = re.compile(rb"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
 
@@ -140,7 +140,7 @@ class Puller:
                     if have != wanted.size:
                         raise PullFault(DataFault.SIZE)
                     return
-                elif isinstance(event, h11.InformationalResponse) and informational < _INFORMATIONAL_MAX:
+                elif isinstance(event, h11.InformationalResponse) and informational < INFORMATIONAL_MAX:
                     informational += 1
                 else:
                     raise PullFault(DataFault.UNREACHABLE)
