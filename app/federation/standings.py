@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -99,7 +99,7 @@ class Breaker:
     async def judge_peers(self) -> int:
         """Look at all peers; return how many were paused or resumed."""
         peers = await self._peers.all()
-        known, changed = [one async for one in self._readable()] if peers else [], 0
+        known, changed = [{**one.jobs.standings} async for one in self._readable()] if peers else [], 0
         for peer in peers:
             if peer.paused_because is None:
                 why = broken(_fates(peer, known))
@@ -131,8 +131,8 @@ class Breaker:
                 yield await self._states.current(cloud_id)
 
 
-def _fates(peer: Peer, clouds: Iterable[Cloud]) -> list[AwardFate]:
+def _fates(peer: Peer, clouds: Iterable[Mapping[str, PeerTally]]) -> list[AwardFate]:
     from_us = from_datetime(peer.judged_from)
-    standings = [cloud.jobs.standings.get(peer.name) for cloud in clouds]
+    standings = [cloud.get(peer.name) for cloud in clouds]
     found = [fate for one in standings if one is not None for fate in one.recent if fate.at_us >= from_us]
     return sorted(found, key=lambda fate: fate.at_us)

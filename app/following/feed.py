@@ -20,7 +20,7 @@ from app.platform.telemetry.metrics import STREAMS
 from app.platform.turns import Turns
 from app.scheduling.log_heads import LogHeads
 from app.scheduling.store.conflicts import PredecessorMissing
-from app.scheduling.store.log import EventLog, EventMark
+from app.scheduling.store.log import EventLog, EventMark, missing_events
 
 _PAGE = 200
 _KEPT = 1000
@@ -139,6 +139,7 @@ class Feed:
             with Turns() as turns:
                 await turns.give()
                 return self._rendered(tail)
+        is_looked_up = False
         async with recent.reading:
             while recent.last_seq <= after_seq and recent.last_seq < reach:
                 try:
@@ -146,9 +147,11 @@ class Feed:
                 except PredecessorMissing:
                     self._heads.forget(cloud_id)
                     return ()
+                if not tail and is_looked_up:
+                    raise missing_events(cloud_id, recent.last_seq, reach)
                 if not tail:  # a signal told of more than there is: it was of a log that was put back since
-                    await self._heads.look(cloud_id)
-                    return ()
+                    reach, is_looked_up = await self._heads.look(cloud_id), True
+                    continue
                 recent.extend(self._rendered(tail), mark)
         return recent.after(after_seq)
 

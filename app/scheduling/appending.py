@@ -26,7 +26,7 @@ from app.domain.errors import LogContended, LogUnavailable
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
 from app.platform.asked import reading
-from app.platform.database.bounds import waiting_since
+from app.platform.database.bounds import counted_since, waiting_since
 from app.platform.telemetry.metrics import APPEND_S
 from app.platform.telemetry.tracing import TRACES
 from app.platform.turns import COLLECTOR
@@ -93,6 +93,8 @@ class Appender:
         self._decided_s = 0.0
         self._take_turns_until = 0.0
         self._loading: asyncio.Task[MarkedState] | None = None
+        self._not_loaded_s, self._not_loaded = -inf, ""
+        """When and why the database last let no state be loaded."""
         self._alone = asyncio.Lock()
 
     @property
@@ -220,7 +222,16 @@ class Appender:
             await self._load()
 
     async def _load(self) -> None:
-        """Load the state. If a caller stops waiting for it, the next caller does not start over."""
+        """Load the state. If a caller stops waiting for it, the next caller does not start over.
+
+        Whoever asked before a load failed for want of the database fails with it: the waits for one after another would
+        add up.
+        """
+        if (counted_since() or inf) < self._not_loaded_s:
+            raise LogUnavailable(self._not_loaded)
+        old = self._loading
+        if old is not None and old.done() and (old.cancelled() or old.exception() is not None):
+            self._loading = None  # nobody waited for it, and its error is an old one
         self._loading = self._loading or asyncio.create_task(self._loaded(), context=Context())
         try:
             self.state = await asyncio.shield(self._loading)
@@ -230,9 +241,13 @@ class Appender:
         self._logs.heads.call_writer(self.cloud_id, self._heard)
 
     async def _loaded(self) -> MarkedState:
-        self.cloud_id = await self._find()
-        self.loads += 1
-        return await load_state(self.cloud_id, self._logs.log, self._logs.snapshots)
+        try:
+            self.cloud_id = await self._find()
+            self.loads += 1
+            return await load_state(self.cloud_id, self._logs.log, self._logs.snapshots)
+        except LogUnavailable as error:
+            self._not_loaded_s, self._not_loaded = monotonic(), str(error)
+            raise
 
     def _heard(self, seq: int) -> None:
         """Note that the log reaches to `seq` at least."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import Any, TypeVar
 
 from app.admission.bounds import check_bounds
@@ -53,6 +54,7 @@ from app.engine.cloud import Cloud, Node
 from app.judging.attainment import Attainment, attainment_now
 from app.judging.outcomes import Outcomes, outcomes_now
 from app.platform.asked import reading
+from app.platform.database.bounds import waiting_since
 from app.scheduling.sequencer import Sequencer, SequencerParts
 from app.scheduling.slots import beside, has_few_rows
 from app.scheduling.store.clouds import Clouds
@@ -238,6 +240,7 @@ class Scheduler:
             past = await self._parts.logs.log.starts(await self.cloud_id(name), [request.instance_id])
             if not past:
                 raise InstanceNotFound(f"there is no instance {request.instance_id!r}")
+            cloud, now_us = await self.present(name)
         quotes = None if table is None or table.seq > cloud.seq else table
         (decision,) = decide_extension(cloud, request, now_us, quotes)
         return decision
@@ -315,9 +318,10 @@ class Scheduler:
     async def _sequencer(self, name: str) -> Sequencer:
         if name in self._sequencers:
             return self._sequencers[name]
+        asked_s = monotonic()
         async with self._opening:
             if name not in self._sequencers:
-                with reading(only=False):
+                with waiting_since(asked_s), reading(only=False):
                     await self._find(name)
                 self._sequencers[name] = Sequencer(partial(self._find, name), name, self._parts)
                 if self._is_stopping:

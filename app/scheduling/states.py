@@ -6,12 +6,12 @@ import logging
 from collections import deque
 from dataclasses import dataclass, field
 
-from app.domain.errors import CloudNotFound, LogBroken, LogUnavailable
+from app.domain.errors import CloudNotFound, LogUnavailable
 from app.domain.events import Recorded
 from app.engine.cloud import LONGEST_RUN, Cloud
 from app.platform.turns import Turns
 from app.scheduling.store.conflicts import PredecessorMissing
-from app.scheduling.store.log import NO_EVENT, EventMark, LogAccess
+from app.scheduling.store.log import NO_EVENT, EventMark, LogAccess, missing_events
 from app.scheduling.store.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ async def _loaded(cloud_id: int, log: LogAccess, snapshots: Snapshots) -> Marked
         seq = state.mark.seq
         await catch_up(state, cloud_id, log)
         if state.mark.seq == seq:
-            raise _gap(cloud_id, seq, last_seq)
+            raise missing_events(cloud_id, seq, last_seq)
     if state.mark == NO_EVENT:
         raise CloudNotFound("the cloud is no longer there")
     return state
@@ -79,26 +79,20 @@ async def catch_up(state: MarkedState, cloud_id: int, log: LogAccess) -> None:
     while True:
         await _fold(state)
         tail, mark = await log.after(cloud_id, state.mark, _READ_EVENTS)
-        if tail and mark.seq != state.mark.seq + len(tail):
-            after = next(before for before, item in enumerate(tail, state.mark.seq) if item.seq != before + 1)
-            raise _gap(cloud_id, after, tail[after - state.mark.seq].seq)
         state.unfolded, state.mark = deque(tail), mark
         if len(tail) < _READ_EVENTS:
             return await _fold(state)
 
 
 async def _fold(state: MarkedState) -> None:
-    """Fold what was read, letting other tasks run in between."""
+    """Fold what was read, letting other tasks run in between. A state that events do not fit is dropped."""
     with Turns() as turns:
         while state.unfolded:
             some = [state.unfolded.popleft() for _ in range(min(LONGEST_RUN, len(state.unfolded)))]
-            state.cloud.apply_recorded(some)
+            try:
+                state.cloud.apply_recorded(some)
+            except Exception:
+                state.cloud, state.mark, state.unfolded = Cloud(), NO_EVENT, deque()
+                raise
             if turns.is_due():
                 await turns.give()
-
-
-def _gap(cloud_id: int, seq: int, later: int) -> LogBroken:
-    return LogBroken(
-        f"events {seq + 1} to {later - 1} are missing in the log of cloud number {cloud_id}: put a backup back, or cut "
-        "the log off before the gap (docs/operations.md, When a log has a gap)"
-    )

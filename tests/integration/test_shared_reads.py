@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from app.domain.errors import LogUnavailable
 from app.domain.events import CloudCreated, NodeAdded, Recorded
 from app.domain.values import Clock, Guarantee, Policy, Resources
 from app.engine.cloud import Cloud
@@ -146,3 +147,63 @@ async def test_who_waited_while_the_state_was_forgotten_reads_the_log(sides: tup
         one.appender._seen_s = monotonic()  # as after an append that began since
         one.appender._forget()  # as a log put back has it, and the load after it fails
     assert (await asking).seq == seq
+
+
+async def test_who_asked_before_a_load_failed_does_not_wait_for_another(sides: tuple[Side, Side]) -> None:
+    one, other = sides
+    seq = await add_node(other)
+    find, silence, finds = one.appender._find, asyncio.Event(), 0
+
+    async def silent() -> int:
+        nonlocal finds
+        finds += 1
+        await silence.wait()
+        raise LogUnavailable("the database says nothing")
+
+    one.appender._find = silent
+    asking = [asyncio.create_task(one.appender.current()) for _ in range(20)]
+    await asyncio.sleep(0)
+    silence.set()
+    found = await asyncio.gather(*asking, return_exceptions=True)
+    assert [type(error) for error in found] == [LogUnavailable] * 20
+    assert finds == 1
+    one.appender._find = find
+    assert (await one.appender.current()).seq == seq
+
+
+async def test_the_error_of_a_load_that_nobody_waited_for_is_nobodys(sides: tuple[Side, Side]) -> None:
+    one, other = sides
+    seq = await add_node(other)
+    find, began, goes_on = one.appender._find, asyncio.Event(), asyncio.Event()
+
+    async def failing() -> int:
+        began.set()
+        await goes_on.wait()
+        raise LogUnavailable("the database says nothing")
+
+    one.appender._find = failing
+    first = asyncio.create_task(one.appender.current())
+    await began.wait()
+    first.cancel()
+    await asyncio.wait([first])
+    goes_on.set()
+    await asyncio.sleep(0.01)
+    one.appender._find = find
+    assert (await one.appender.current()).seq == seq
+
+
+async def test_a_state_that_an_event_does_not_fit_is_loaded_anew(
+    sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = sides
+    await one.appender.current()
+    seq = await add_node(other)
+
+    def unfit(*_: object) -> None:
+        raise ValueError("this event does not fit")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Cloud, "apply_recorded", unfit)
+        with pytest.raises(ValueError, match="does not fit"):
+            await one.appender.current()
+    assert [*(await one.appender.current()).nodes] == [f"n{seq - 1}"]

@@ -189,6 +189,20 @@ def test_a_signal_of_more_than_a_log_has_ends_its_streams_and_nothing_else(
         assert int(reader.event()["id"]) == last + 1
 
 
+@pytest.mark.parametrize(
+    "change", ["DELETE FROM event WHERE seq = 5", "UPDATE event SET seq = seq + 1000 WHERE seq > 4"]
+)
+def test_a_stream_ends_before_a_gap_in_the_log(looking: Service, put_back, database_url: str, change: str) -> None:
+    """It would ask the database again and again without a pause, for events that do not come."""
+    name = f"gap-{change[:6].lower()}"
+    put_back(name)
+    run_sql(database_url, f"{change} AND cloud_id = (SELECT id FROM cloud WHERE name = '{name}')")
+    with looking.client.stream("GET", f"/v1/clouds/{name}/events/stream") as response:
+        reader = Reader(response)
+        with pytest.raises(EOFError):
+            assert reader.seqs(5)[-1] < 5
+
+
 def test_a_reader_that_has_what_was_lost_is_not_sent_what_came_instead(looking: Service, put_back) -> None:
     """The log is cut off and has grown beyond what the reader has before this process looks at its end again."""
     last, cut = put_back("lost-and-regrown")

@@ -34,6 +34,12 @@ _since: ContextVar[float | None] = ContextVar("since", default=None)
 _current: ContextVar[Bound | None] = ContextVar("current", default=None)
 
 
+def counted_since() -> float | None:
+    """Return the moment from which a bound is counted that is made now; None if it is counted by itself."""
+    since = _since.get()
+    return asked_since() if since is None else since
+
+
 def waiting_since(moment: float) -> AbstractContextManager[None]:
     """Count the bounds within the block from an earlier moment of the monotonic clock, in seconds."""
     return set_within(_since, moment)
@@ -57,8 +63,7 @@ class Bound:
     """A time after which waiting for the database ends, within a `with` block."""
 
     def __init__(self, bounds: Bounds, connection: psycopg.AsyncConnection | None) -> None:
-        since = _since.get()
-        since = asked_since() if since is None else since
+        since = counted_since()
         left_s = bounds.timeout_s if since is None else bounds.timeout_s - (monotonic() - since)
         # Who waited for others that waited for the database in vain has no time of its own: they would add up.
         least_s = 0.0 if since is not None and bounds.ended_at > since else min(_LEAST_S, bounds.timeout_s)

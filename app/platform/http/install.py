@@ -12,7 +12,7 @@ from app.platform.http.application import Application
 from app.platform.http.auth import Authenticator
 from app.platform.http.dear import DearQueues
 from app.platform.http.handling import install_handlers
-from app.platform.http.openapi import extra, responses
+from app.platform.http.openapi import responses
 from app.platform.http.rates import Rates
 from app.platform.http.serving import Served, ServedRoute
 
@@ -52,7 +52,6 @@ def _add(app: Application, row: Served) -> None:
         response_model=None,
         response_class=_form_of(row),
         responses=responses(row),
-        openapi_extra=extra(row),
     )
 
 

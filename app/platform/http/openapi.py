@@ -181,7 +181,7 @@ def _answer_content(row: Served) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": _COMPONENT.format(name=row.answer.__name__)}}}
 
 
-def extra(row: Served) -> dict[str, Any]:
+def _extra(row: Served) -> dict[str, Any]:
     """Return what FastAPI cannot derive from the endpoint: its parameters, its body, its role."""
     found: dict[str, Any] = {"parameters": [*_path_parameters(row), *_query_parameters(row), _VERSION_PARAMETER]}
     if row.body is not None:
@@ -208,6 +208,8 @@ def make_openapi(app: FastAPI, rows: Sequence[Served]) -> dict[str, Any]:
     components = document.setdefault("components", {})
     components["schemas"] = _body_schemas(rows) | _answer_schemas(rows) | event_schemas()
     components["securitySchemes"] = _TOKENS
+    for row in rows:
+        document["paths"][row.path][row.method.lower()] |= _extra(row)
     for methods in document["paths"].values():
         for operation in methods.values():
             for response in operation["responses"].values():
