@@ -366,6 +366,14 @@ class LogNewer(Unavailable):
 class LogBroken(Unavailable):
     """Events are missing within the cloud's log. An operator must restore a backup or cut the log off there."""
 
+    @classmethod
+    def between(cls, cloud_id: int, before: int, after: int) -> LogBroken:
+        """Return the error of a log that lacks the events between two seqs."""
+        return cls(
+            f"events {before + 1} to {after - 1} are missing in the log of cloud number {cloud_id}: put a backup back, "
+            "or cut the log off before the gap (docs/operations.md, When a log has a gap)"
+        )
+
 
 class Overloaded(Unavailable):
     """Too many requests are waiting for this cloud's log, or for its tables."""

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from itertools import islice
 from time import monotonic
 
-from app.domain.errors import LogPutBack, TooManyStreams
+from app.domain.errors import LogBroken, LogPutBack, TooManyStreams
 from app.domain.events import Recorded
 from app.platform.telemetry.metrics import STREAMS
 from app.platform.turns import Turns
 from app.scheduling.log_heads import LogHeads
 from app.scheduling.store.conflicts import PredecessorMissing
-from app.scheduling.store.log import EventLog, EventMark, missing_events
+from app.scheduling.store.log import EventLog, EventMark
 
 _PAGE = 200
 _KEPT = 1000
@@ -148,7 +148,7 @@ class Feed:
                     self._heads.forget(cloud_id)
                     return ()
                 if not tail and is_looked_up:
-                    raise missing_events(cloud_id, recent.last_seq, reach)
+                    raise LogBroken.between(cloud_id, recent.last_seq, reach)
                 if not tail:  # a signal told of more than there is: it was of a log that was put back since
                     reach, is_looked_up = await self._heads.look(cloud_id), True
                     continue

@@ -94,7 +94,7 @@ class Appender:
         self._take_turns_until = 0.0
         self._loading: asyncio.Task[MarkedState] | None = None
         self._not_loaded_s, self._not_loaded = -inf, ""
-        """When and why the database last let no state be loaded."""
+        """The moment at which the database last let no state be loaded, and the reason."""
         self._alone = asyncio.Lock()
 
     @property

@@ -6,12 +6,12 @@ import logging
 from collections import deque
 from dataclasses import dataclass, field
 
-from app.domain.errors import CloudNotFound, LogUnavailable
+from app.domain.errors import CloudNotFound, LogBroken, LogUnavailable
 from app.domain.events import Recorded
 from app.engine.cloud import LONGEST_RUN, Cloud
 from app.platform.turns import Turns
 from app.scheduling.store.conflicts import PredecessorMissing
-from app.scheduling.store.log import NO_EVENT, EventMark, LogAccess, missing_events
+from app.scheduling.store.log import NO_EVENT, EventMark, LogAccess
 from app.scheduling.store.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ async def _loaded(cloud_id: int, log: LogAccess, snapshots: Snapshots) -> Marked
         seq = state.mark.seq
         await catch_up(state, cloud_id, log)
         if state.mark.seq == seq:
-            raise missing_events(cloud_id, seq, last_seq)
+            raise LogBroken.between(cloud_id, seq, last_seq)
     if state.mark == NO_EVENT:
         raise CloudNotFound("the cloud is no longer there")
     return state

@@ -120,14 +120,6 @@ NO_EVENT = EventMark(0, 0)
 """The mark of an empty log."""
 
 
-def missing_events(cloud_id: int, before: int, after: int) -> LogBroken:
-    """Return the error of a log that lacks the events between two seqs."""
-    return LogBroken(
-        f"events {before + 1} to {after - 1} are missing in the log of cloud number {cloud_id}: put a backup back, or "
-        "cut the log off before the gap (docs/operations.md, When a log has a gap)"
-    )
-
-
 class LogAccess:
     """Reads and appends, over the pool or over one connection.
 
@@ -177,8 +169,7 @@ class LogAccess:
     async def after(self, cloud_id: int, known: EventMark, limit: int) -> tuple[list[Recorded], EventMark]:
         """Return the next events after a known one, at most `limit`, and the mark of the last, or the known one.
 
-        Raises PredecessorMissing if the log does not hold the known event, LogBroken if events are missing before the
-        last one. A gap wider than `limit` looks like the log's end.
+        Raises PredecessorMissing if the log lacks the known event, LogBroken at a gap that is not wider than `limit`.
         """
         await self.check_readable(cloud_id)
         parameters = {"cloud_id": cloud_id, "known": known.seq, "up_to_seq": known.seq + limit}
@@ -189,7 +180,7 @@ class LogAccess:
         found = await self._recorded_in_turns(cloud_id, new)
         for before, item in enumerate(found, known.seq):
             if item.seq != before + 1:
-                raise missing_events(cloud_id, before, item.seq)
+                raise LogBroken.between(cloud_id, before, item.seq)
         return found, EventMark(found[-1].seq, int(rows[-1][4])) if found else known
 
     async def mark_at(self, cloud_id: int, seq: int) -> EventMark:
