@@ -18,6 +18,9 @@ from nursery import LONGEST, Forked, line
 from app.cli import command_line, main
 from app.commands import beside
 from app.forecasts.recompute import warm_up as warm_up_forecasts
+from app.platform.outbound.authorities import trusted
+from app.platform.settings import Settings
+from app.processes.api import create_app
 from app.processes.warming import warm_up
 
 
@@ -99,6 +102,8 @@ def _main(orders: socket.socket) -> None:
     # What a service imports as it starts, too: the dialect of its database, and the migrations of one that is new.
     for name in ("app.processes.run", "app.processes.working", "sqlalchemy.dialects.postgresql", "alembic.command"):
         import_module(name)
+    create_app(Settings())  # the patterns of its paths are compiled once
+    trusted()
     warm_up()
     warm_up_forecasts()
     gc.collect()

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,9 +33,9 @@ from faults.stage import TOKEN
 
 _AT_ONCE = 3
 """So many processes are being started again at a time: more would only wait for each other."""
-_JOBS_A_KILL = 34
-"""So many jobs are submitted for each kill at least."""
-_BESIDE = 2
+_JOBS, _KILLS = 2000, 60
+"""So many jobs at least are submitted for so many kills."""
+_BESIDE = 4
 """So many runs more than those under load may start or come to rest, which leaves the processor idle."""
 _SETTLE_S = 240.0
 _PAGE = 1000
@@ -104,8 +105,9 @@ async def _hold_trial(kills: int, seed: int, defect: str | None, prefix: str, lo
         try:
             tell("starting three sites: a PostgreSQL, a service and a worker each")
             await _to_its_end(stage.open)
-            submitted, logs = await _Run(stage, draw(seed, kills), seed, tell, loads).run(kills * _JOBS_A_KILL)
-            audits = {name: await _to_its_end(partial(_audit, stage, name, directory)) for name in stage.sites}
+            submitted, logs = await _Run(stage, draw(seed, kills), seed, tell, loads).run(ceil(kills * _JOBS / _KILLS))
+            auditing = [_to_its_end(partial(_audit, stage, name, directory)) for name in stage.sites]
+            audits = dict(zip(stage.sites, await asyncio.gather(*auditing), strict=True))
         finally:
             await _to_its_end(stage.close)
         down = {name: site.down for name, site in stage.sites.items()}
