@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -31,6 +30,7 @@ import httpx2
 
 from app.platform.settings import Settings
 from app.processes.wiring import database_url
+from benchmarks.ports import free_port
 
 TOKEN = "tnr_benchmark"
 CLOUD = "/v1/clouds/alternating"
@@ -51,9 +51,7 @@ class Tally:
 @contextmanager
 def serving(directory: Path, url: str) -> Iterator[httpx2.Client]:
     """Start an API process on this database and yield a client of it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     own = {
         "TENURE_DATA_DIR": str(directory),
         "TENURE_DATABASE_URL": url,

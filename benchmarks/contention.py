@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from typing import IO
 import psutil
 
 from benchmarks.load import frame
+from benchmarks.ports import free_port
 from benchmarks.throughput import NODES, TOKEN, Served, make_room, single_requests, wait_for
 
 PROCESSES = 3
@@ -49,9 +49,7 @@ class Contended:
 @contextmanager
 def serving(checkout: Path, directory: Path) -> Iterator[Served]:
     """Yield an API process of this checkout. Those of one directory share its database."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     python = checkout / ".venv/bin/python"
     command = [str(python) if python.exists() else sys.executable, "-m", "benchmarks.throughput", "--serve", "service"]
     environment = os.environ | {"TENURE_DATA_DIR": str(directory), "TENURE_ADMIN_TOKEN": TOKEN}

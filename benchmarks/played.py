@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from app.domain.times import from_datetime, from_rfc3339, seconds, to_datetime
 from app.domain.values import Market, Resources
 from app.workbench.drive import form_of
 from benchmarks.players import Call, Step, turns
+from benchmarks.ports import free_port
 from tenure_client import Extend, PolicyChange, Start, Stop, TenureClient
 from tenure_client import Resources as Capacity
 from tenure_client.endpoints import EPOCHS_CROSSED
@@ -93,9 +93,7 @@ def _evicted(fates: Sequence[Fate]) -> tuple[int, int]:
 @contextmanager
 def serving() -> Iterator[Served]:
     """Yield a service of its own: API, worker and database, in processes and a directory that go with it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="tenure-games-") as directory:
         own = {
             "TENURE_DATA_DIR": directory,

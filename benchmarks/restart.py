@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -41,6 +40,7 @@ from app.scheduling.states import MarkedState, catch_up, load_state
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 from app.scheduling.store.snapshots import Snapshots
+from benchmarks.ports import free_port
 
 T = TypeVar("T")
 
@@ -99,9 +99,7 @@ async def take_snapshot(database: Database) -> None:
 
 def restart(url: str) -> tuple[float, int]:
     """Return seconds from the start of the process to the answer, and the seq in it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = os.environ | {
         "TENURE_DATABASE_URL": url,
         "TENURE_PORT": str(port),

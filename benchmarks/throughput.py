@@ -39,6 +39,7 @@ from app.platform.settings import Settings
 from app.processes.api import create_app, end_waits
 from app.processes.run import ReadyServer, server_config
 from benchmarks.load import frame
+from benchmarks.ports import free_port
 
 TOKEN = "tnr_benchmark"
 CONNECTIONS = 32
@@ -77,9 +78,7 @@ def serve(kind: str, port: int) -> None:
 @contextmanager
 def server(kind: str, directory: Path) -> Iterator[Served]:
     """Yield an application in a process of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = os.environ | {"TENURE_DATA_DIR": str(directory), "TENURE_ADMIN_TOKEN": TOKEN}
     command = [sys.executable, "-m", "benchmarks.throughput", "--serve", kind, "--port", str(port)]
     process = subprocess.Popen(command, env=environment)

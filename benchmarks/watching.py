@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -34,6 +33,7 @@ from app.platform.telemetry import metrics
 from app.platform.telemetry.logs import start_logging
 from app.processes.api import create_app, end_waits
 from app.processes.run import ReadyServer, server_config
+from benchmarks.ports import free_port
 from benchmarks.throughput import TOKEN, Served, make_room, measure, single_requests, wait_for
 
 KINDS = ("blind", "counted", "logged")
@@ -55,9 +55,7 @@ def serve(kind: str, port: int) -> None:
 @contextmanager
 def server(kind: str, directory: Path) -> Iterator[Served]:
     """Yield a server in a process of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = os.environ | {"TENURE_DATA_DIR": str(directory), "TENURE_ADMIN_TOKEN": TOKEN}
     command = [sys.executable, "-m", "benchmarks.watching", "--serve", kind, "--port", str(port)]
     with (directory / f"{kind}.log").open("w") as log:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 from pathlib import Path
 
@@ -14,6 +13,8 @@ import psycopg
 import pytest
 from sqlalchemy.engine import make_url
 
+from benchmarks.ports import free_port
+
 
 class ExternalServer:
     """A PostgreSQL of the distribution's, run as a user who is not root."""
@@ -21,7 +22,7 @@ class ExternalServer:
     def __init__(self, directory: Path, binaries: Path) -> None:
         self.data = directory / "data"
         self.binaries = binaries
-        self.port = _free_port()
+        self.port = free_port()
         self.user = _other_user() if os.geteuid() == 0 else None
         self.url = f"postgresql://tenure@127.0.0.1:{self.port}/postgres"
         if self.user is not None:
@@ -83,9 +84,3 @@ def _other_user() -> str:
         except KeyError:
             continue
     pytest.skip("PostgreSQL does not run as root, and there is no user postgres or nobody")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

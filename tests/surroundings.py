@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,13 +44,6 @@ def clean_environment() -> dict[str, str]:
     """This process's, without settings of the service, and with the tests' packages in reach."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
     return own | {"PYTHONPATH": str(Path(__file__).parent)}
-
-
-def free_port() -> int:
-    """A port of the loopback address on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

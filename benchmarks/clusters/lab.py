@@ -8,7 +8,6 @@ import random
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from app.clusters.rules.wanted import cluster_of_toml
 from app.managing.buying import Buyer
 from app.managing.manager import BatchCluster
 from app.managing.programs import ProgramFailed, missing_programs, run
+from benchmarks.ports import free_port
 from tenure_client import ClientError, Resources, TenureClient
 from tenure_client.forms.events import EventAnswer
 
@@ -92,13 +92,6 @@ class Ran(NamedTuple):
     node: str
     began_s: float
     ended_s: float | None
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def why_not() -> str:

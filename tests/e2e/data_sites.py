@@ -13,8 +13,10 @@ from typing import Any
 
 import httpx2
 import pytest
-from processes import Process, free_port
+from processes import Process
 from test_federation import Cloud
+
+from benchmarks.ports import free_port
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "objects")]
 

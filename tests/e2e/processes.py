@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -24,15 +23,10 @@ from nursery import Forked, nursery
 from typer.testing import CliRunner
 
 from app.cli import main
+from benchmarks.ports import free_port
 
 TOKEN = "tnr_end-to-end"
 HEADERS = {"X-Auth-Token": TOKEN}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Process:

@@ -18,9 +18,10 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from processes import HEADERS, TOKEN, Process, free_port, tenure
+from processes import HEADERS, TOKEN, Process, tenure
 from test_cluster_slurm import REASON, SAVING, Lab, wait
 
+from benchmarks.ports import free_port
 from tenure_client import TenureClient
 
 pytestmark = [pytest.mark.real_parts, pytest.mark.skipif(bool(REASON), reason=REASON)]

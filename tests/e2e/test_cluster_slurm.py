@@ -21,10 +21,11 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from processes import HEADERS, TOKEN, Process, free_port, tenure
+from processes import HEADERS, TOKEN, Process, tenure
 
 from app.managing.programs import run
 from benchmarks.clusters.lab import why_not
+from benchmarks.ports import free_port
 from tenure_client import TenureClient
 
 REASON = why_not()

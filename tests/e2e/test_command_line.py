@@ -12,9 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import TOKEN, Process, audited, free_port, tenure_here, tenure_json
+from processes import TOKEN, Process, audited, tenure_here, tenure_json
 
 from app.cli import main
+from benchmarks.ports import free_port
 
 PLATFORM = "3x4"
 

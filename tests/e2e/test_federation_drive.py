@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from processes import TOKEN, Process, free_port
+from processes import TOKEN, Process
 from typer.testing import CliRunner
 
 from app.cli import command_line
@@ -22,6 +22,7 @@ from app.federation.rules.jobs import JOB_COLUMNS, read_jobs
 from app.workbench.export import recorded_of
 from app.workbench.federation.reading import links_of
 from app.workbench.federation.run import FederationScenario, run_federation
+from benchmarks.ports import free_port
 from tenure_client import ClientError, NotFound, TenureClient
 
 PLATFORMS = {"a": "8x1", "b": "3x4", "c": "2x6"}

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from processes import free_port
+from benchmarks.ports import free_port
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "objects")]
 

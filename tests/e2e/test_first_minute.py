@@ -17,8 +17,10 @@ from pathlib import Path
 import httpx2
 import psutil
 import pytest
-from processes import begun, free_port, ran
+from processes import begun, ran
 from servers import on_database, run_sql
+
+from benchmarks.ports import free_port
 
 COMMAND = Path(sys.executable).with_name("tenure")
 PREFIX = "TENURE_"

@@ -18,7 +18,9 @@ import httpx2
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
-from processes import HEADERS, TOKEN, Process, free_port, tenure
+from processes import HEADERS, TOKEN, Process, tenure
+
+from benchmarks.ports import free_port
 
 CLOUD = "/v1/clouds/traced"
 CALLERS_TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -14,12 +14,13 @@ from typing import Any
 
 import httpx2
 import pytest
-from processes import HEADERS, Process, free_port, tenure, tenure_json
+from processes import HEADERS, Process, tenure, tenure_json
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from watch_files import NOT_OURS, PANELS, PROGRAMS, PROMETHEUS, expressions, filled, selected
 
 from app.nova.figures import NovaFigures
+from benchmarks.ports import free_port
 
 CLOUD = "/v1/clouds/watched"
 AUTHORISED = {"Authorization": f"Bearer {HEADERS['X-Auth-Token']}"}

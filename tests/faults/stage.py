@@ -15,8 +15,9 @@ from typing import IO
 
 import httpx2
 from nursery import Forked
-from surroundings import clean_environment, free_port, own_database, undisturbed
+from surroundings import clean_environment, own_database, undisturbed
 
+from benchmarks.ports import free_port
 from faults.clock import write_offset
 from faults.plan import PROCESSES, SERVERS, WORKER
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import httpx2
 import psutil
-from surroundings import clean_environment, free_port, own_database, undisturbed
+from surroundings import clean_environment, own_database, undisturbed
 
+from benchmarks.ports import free_port
 from hostile.honest import CLOUD as HONEST
 from hostile.honest import SHARED
 

@@ -18,9 +18,11 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "openstack")]
+sys.path[:0] = [str(Path(__file__).parents[1] / "openstack"), str(Path(__file__).parents[2])]
 
-from lab_processes import LabProcesses, free_ports, until  # noqa: E402 - found by the line above
+from lab_processes import LabProcesses, until  # noqa: E402 - found by the line above
+
+from benchmarks.ports import free_ports  # noqa: E402 - as above
 
 PROGRAMS = Path(os.environ.get("TENURE_OBJECT_STORES", "/opt/tenure-objects")) / "bin"
 BUCKET = "tenure"

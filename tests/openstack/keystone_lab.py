@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import Any
 
 import httpx2
 import pytest
+
+from benchmarks.ports import free_port
 
 PROGRAMS = Path(os.environ.get("TENURE_OPENSTACK", "/opt/tenure-openstack")) / "bin"
 SECRET = "a-password-of-the-tests"
@@ -47,7 +48,7 @@ class KeystoneLab:
             pytest.skip(f"no Keystone in {PROGRAMS}: tools/openstack-install")
         self._folder = folder
         (folder / "keystone.conf").write_text(_CONFIGURATION.format(folder=folder))
-        self._port = _free_port()
+        self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}/v3"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -163,9 +164,3 @@ class Admin:
 
     def _post(self, path: str, body: object) -> Any:
         return self._client.post(path, json=body).raise_for_status().json()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

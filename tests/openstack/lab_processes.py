@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -126,31 +125,10 @@ def until(true: Callable[[], object], within_s: float, otherwise: Callable[[], s
         time.sleep(pause_s)
 
 
-def free_ports(names: Sequence[str]) -> dict[str, int]:
-    """Return free ports below those that the kernel gives to connections, each with its name."""
-    found: dict[str, int] = {}
-    candidate = 20_000 + secrets.randbelow(12_000)  # another lab may start its last part minutes from now
-    for name in names:
-        while not _is_free(candidate):
-            candidate += 1
-        found[name] = candidate
-        candidate += 1
-    return found
-
-
 def listens(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def _memory(process: psutil.Process) -> int:

@@ -21,10 +21,11 @@ import httpx2
 import psycopg
 import pytest
 from lab_files import PORTS, REGION, SECRET, broker_environment, write_compute, write_files
-from lab_processes import LabProcesses, free_ports, listens, until
+from lab_processes import LabProcesses, listens, until
 from lab_template import FLAVORS, restore
 from servers import debian_binaries
 
+from benchmarks.ports import free_ports
 from tenure_client import Conflict, Resources, TenureClient
 
 if TYPE_CHECKING:

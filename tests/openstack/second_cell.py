@@ -6,10 +6,11 @@ import os
 import warnings
 
 from lab_files import SECRET, broker_environment, write_broker
-from lab_processes import free_ports, listens, until
+from lab_processes import listens, until
 from nova_lab import BROKER, UP_S, NovaLab
 
 from app.nova.listening import _EXCHANGE
+from benchmarks.ports import free_ports
 
 NAME = "rabbit-2"
 

@@ -26,7 +26,8 @@ from nova_daemon import NovaDaemon, audit
 from nova_lab import CLOUD, ROOT, NovaLab
 
 from app.managing.programs import run
-from benchmarks.clusters.lab import free_port, why_not
+from benchmarks.clusters.lab import why_not
+from benchmarks.ports import free_port
 
 REASON = why_not()
 pytestmark = [

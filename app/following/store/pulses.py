@@ -8,10 +8,10 @@ from app.platform.database.database import Database
 
 _PULSE = """
 SELECT
-    (SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = %(cloud_id)s),
-    (SELECT coalesce(max(epoch), 0) FROM quantile_table WHERE cloud_id = %(cloud_id)s),
-    (SELECT id || ' ' || status FROM forecast_run WHERE cloud_id = %(cloud_id)s ORDER BY id DESC LIMIT 1),
-    (SELECT seq FROM utilisation_progress WHERE cloud_id = %(cloud_id)s)
+    (SELECT coalesce(max(seq), 0) FROM event WHERE cloud_id = %(cloud_id)s) AS seq,
+    (SELECT coalesce(max(epoch), 0) FROM quantile_table WHERE cloud_id = %(cloud_id)s) AS epoch,
+    (SELECT id || ' ' || status FROM forecast_run WHERE cloud_id = %(cloud_id)s ORDER BY id DESC LIMIT 1) AS run,
+    (SELECT seq FROM utilisation_progress WHERE cloud_id = %(cloud_id)s) AS utilisation_seq
 """
 
 

@@ -10,11 +10,11 @@ import asyncio
 import select
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 import sqlalchemy
-from sqlalchemy import Row
+from psycopg.rows import namedtuple_row
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError, IntegrityError, InterfaceError, InternalError, OperationalError
@@ -29,9 +29,11 @@ from app.platform.database.shortage import Shortage
 from app.platform.database.stalled import StalledSessions
 
 Parameters = Mapping[str, object]
-AnyRow = Row[*tuple[Any, ...]]
+AnyRow = Any
+"""A tuple with the names of its columns."""
 Rows = Sequence[AnyRow]
 Tuples = Sequence[tuple[Any, ...]]
+_R = TypeVar("_R")
 
 _DRIVERS = ("postgresql", "postgres", "postgresql+psycopg")
 _UNAVAILABLE = (
@@ -131,10 +133,9 @@ class Database:
             return await _execute(connection, sql, parameters)
 
     async def execute_directly(self, sql: str, parameters: Parameters) -> Tuples:
-        """Run a statement like `execute`, but with the driver's cursor and binary values. For the event log.
+        """Run a statement like `execute`, but with binary values and rows without names. For what reads many rows.
 
-        Every decision waits for an append, and a fold reads a million events. SQLAlchemy's own cursor takes about a
-        fifth longer for the first and up to twice as long for the second (benchmarks/log.py).
+        A fold reads a million events; benchmarks/log.py compares both ways.
         """
         async with self._call() as connection:
             return await _execute_directly(connection, sql, parameters)
@@ -261,14 +262,21 @@ def shown_url(text: str) -> str:
 
 
 async def _execute(connection: AsyncConnection, sql: str, parameters: Parameters | None) -> Rows:
-    result = await connection.exec_driver_sql(sql, dict(parameters or {}))
-    return result.all() if result.returns_rows else ()
+    return await _run(_driver_connection(connection).cursor(row_factory=namedtuple_row), sql, parameters or {})
 
 
 async def _execute_directly(connection: AsyncConnection, sql: str, parameters: Parameters) -> Tuples:
-    async with _driver_connection(connection).cursor(binary=True) as cursor:
-        await cursor.execute(sql, parameters)
-        return await cursor.fetchall() if cursor.description else ()
+    return await _run(_driver_connection(connection).cursor(binary=True), sql, parameters)
+
+
+async def _run(opened: psycopg.AsyncCursor[_R], sql: str, parameters: Parameters) -> Sequence[_R]:
+    async with opened as cursor:
+        try:
+            await cursor.execute(sql, parameters)
+        except psycopg.Error as error:
+            error.add_note(f"[SQL: {sql}]")
+            raise
+        return () if cursor.description is None else await cursor.fetchall()
 
 
 async def _begin(connection: AsyncConnection) -> AsyncTransaction:

@@ -7,11 +7,8 @@ import asyncio
 import secrets
 import sys
 import time
-from pathlib import Path
 
 from nursery import end_nursery
-
-sys.path.append(str(Path(__file__).parents[3]))
 
 from faults.federation.run import hold_trials
 from faults.run import say

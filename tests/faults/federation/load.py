@@ -84,7 +84,7 @@ class Users:
         body = {
             "id": name,
             "flavor": FLAVOR,
-            "count": rng.randint(1, 3),
+            "count": rng.choice((1, 1, 2)),
             "lifetime_s": lifetime_s,
             "federate": rng.choice(_FEDERATE),
             "on_preempted": rng.choice(("fail", "offer_again")),
