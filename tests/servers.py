@@ -36,8 +36,8 @@ class ExternalServer:
         log = str(self.data / "server.log")
         self._run("pg_ctl", "-w", "-D", str(self.data), "-o", options, "-l", log, "start")
 
-    def stop(self) -> None:
-        self._run("pg_ctl", "-w", "-m", "immediate", "-D", str(self.data), "stop")
+    def stop(self, mode: str = "immediate") -> None:
+        self._run("pg_ctl", "-w", "-m", mode, "-D", str(self.data), "stop")
 
     def processes(self) -> list[int]:
         """The server's process and its children."""

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from threading import Lock
 
+from nursery import nursery
 from servers import ExternalServer
+from templates import copy_database, template_folder
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of XDG_RUNTIME_DIR, which is not set in any container
@@ -21,10 +26,22 @@ with warnings.catch_warnings():
     )
 
 _READABLE = 0o055
+_ALONE = Lock()
 
 
 def own_database(directory: Path) -> ExternalServer:
-    """A PostgreSQL, not yet started, with the binaries that the service itself brings: nothing need be installed."""
+    """A PostgreSQL with a migrated, empty database, not yet started.
+
+    Its binaries are those that the service itself brings: nothing need be installed.
+    """
+    server = _server(directory)
+    with _ALONE:
+        template = _template()
+    copy_database(template, server.data)
+    return server
+
+
+def _server(directory: Path) -> ExternalServer:
     binaries = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
     folder = directory / "postgresql"
     folder.mkdir()
@@ -33,11 +50,23 @@ def own_database(directory: Path) -> ExternalServer:
         ensure_prefix_permissions(binaries)
         for path in (binaries, binaries.parent / "lib"):
             ensure_folder_permissions(path, _READABLE)
-    server = ExternalServer(folder, binaries)
+    return ExternalServer(folder, binaries)
+
+
+@cache
+def _template() -> Path:
+    server = _server(template_folder())
     server.initialise()
     with (server.data / "postgresql.conf").open("a") as settings:
         settings.write("max_connections = 300\n")
-    return server
+    server.start()
+    try:
+        with tempfile.TemporaryFile() as told:
+            own = clean_environment() | {"TENURE_DATABASE_URL": server.url}
+            assert nursery().start(("db", "upgrade"), own, told, told).wait() == 0, "the migrations failed"
+    finally:
+        server.stop("fast")
+    return server.data
 
 
 def clean_environment() -> dict[str, str]:

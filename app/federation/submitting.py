@@ -58,6 +58,7 @@ class JobBoard:
         asked = await self._with_peers(asked, peers)
         past = await self._past_one(await self._scheduler.state(cloud_name), cloud_name, asked.job)
         await self._check_data(cloud_name, asked, is_known=past is not None)
+        found: list[JobRecord] = []
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             _check_own(cloud, asked.job, asked.owner, [one.key for one in asked.inputs])
@@ -65,14 +66,17 @@ class JobBoard:
             if asked.federate is not Federate.NEVER:
                 _check_clock(cloud)
             if earlier is None:
-                return decide_job(cloud, replace(asked, at_us=now_us))
+                decided = decide_job(cloud, replace(asked, at_us=now_us))
+                found[:] = [_after(cloud, decided, asked.job)]
+                return decided
             if not is_same_job(asked if peers else replace(asked, peers=earlier.asked.peers), earlier.asked):
                 raise JobConflict(f"job {asked.job!r} was submitted before with another body")
+            found[:] = [earlier]
             return []
 
         starts = tuple(f"{asked.job}.{number}" for number in range(1, asked.count + 1))
         await self._scheduler.change(cloud_name, decide, at_us, () if asked.federate is Federate.ONLY else starts)
-        return past or _found(await self._scheduler.state(cloud_name), asked.job)
+        return found[0]
 
     async def check_away(self, cloud_name: str) -> None:
         """Raise ClockExternal for a cloud of which other clouds run no jobs."""
@@ -164,6 +168,14 @@ def _found(cloud: Cloud, name: str) -> JobRecord:
     if job is None:
         raise _not_found(name)
     return job
+
+
+def _after(cloud: Cloud, decided: Sequence[Event], name: str) -> JobRecord:
+    """Return a job as the events that were decided leave it: to read the state again would be a turn of its own."""
+    with cloud.tried():
+        for event in decided:
+            cloud.apply(event)
+        return _found(cloud, name)
 
 
 def _not_found(name: str) -> JobNotFound:

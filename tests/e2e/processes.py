@@ -20,6 +20,7 @@ from typing import IO, Any, Self
 import httpx2
 import pytest
 from nursery import Forked, nursery
+from templates import furnish
 from typer.testing import CliRunner
 
 from app.cli import main
@@ -48,6 +49,8 @@ class Process:
 
     def start(self, *, whole: bool = True) -> None:
         """Start it and wait until it answers, and, if it is to be whole, says that it is ready with its worker."""
+        if "TENURE_DATABASE_URL" not in self.environment:
+            furnish(Path(self.environment["TENURE_DATA_DIR"]))
         before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("a") as log:
             self.process = self._begun(log)

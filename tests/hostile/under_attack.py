@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from nursery import end_nursery
 
 from hostile.attacks import ATTACKS
 from hostile.stage import Stage, staged
@@ -25,6 +26,7 @@ _TRIES = 3
 def stage() -> Iterator[Stage]:
     with tempfile.TemporaryDirectory(prefix="tenure-hostile-") as directory, staged(Path(directory)) as stage:
         yield stage
+    end_nursery()
 
 
 @pytest.fixture(scope="module")
