@@ -14,6 +14,7 @@ from tenure_client import (
     AnswerUnreadable,
     ArgumentInvalid,
     NotConnected,
+    RequestInvalid,
     ServiceRefused,
     ServiceUnreachable,
     Unauthenticated,
@@ -22,6 +23,7 @@ from tenure_client import (
 _CODES: dict[type[Exception], int] = {
     InputError: 2,
     ArgumentInvalid: 2,
+    RequestInvalid: 2,
     ServiceRefused: 1,
     ImportRefused: 1,
     ServiceUnreachable: 3,
@@ -58,7 +60,7 @@ def _told(error: Exception) -> str:
     if isinstance(error, Unauthenticated):
         return (
             f"{error}; give a valid token with --token or TENURE_TOKEN; on the service's machine"
-            " `tenure token create NAME --role ROLE` makes one, of the role that this command needs (--help tells it)"
+            " `tenure token create NAME --role ROLE` makes one; an admin may do everything"
         )
     if isinstance(error, NotConnected):
         return f"{error}; is the service running? make run, or tenure run, starts it; --url or TENURE_URL names another"

@@ -70,11 +70,11 @@ _MEGABYTE, _GIGABYTE = 10**6, 10**9
 PeerName = Annotated[str, typer.Argument(metavar="PEER", help="The peer's name.")]
 TokenFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="A file with the token of the role peer that it gave us; - is standard input."),
+    typer.Option(metavar="FILE", help="A file with the token of the role peer that it gave us; - asks for it."),
 ]
 Offers = Annotated[int | None, typer.Option(min=0, help="How many of its attempts may hold room at once.")]
 CoresShare = Annotated[
-    int | None, typer.Option(min=0, max=100, help="The cores that it may have, in hundredths of those of open nodes.")
+    int | None, typer.Option(min=0, max=100, help="The cores that it may have, in per cent of those of open nodes.")
 ]
 Count = Annotated[int | None, typer.Option(min=1, help="The most instances of one job.")]
 ObjectsUrl = Annotated[
@@ -129,9 +129,10 @@ def add(
     data: DataShare = None,
     as_json: options.Json = False,
 ) -> None:
-    """Enter another cloud. Its own requests show a token of the role peer that is called like it.
+    """Enter another cloud, so that jobs are offered to it and it may offer jobs here.
 
-    The token that it gave us comes from a file or from standard input, so that no list of processes shows it.
+    Its own requests show a token of the role peer, which is named like the peer and which we give it (`tenure token
+    create`). The token that it gave us comes from a file or is asked for, so that no list of processes shows it.
     """
     token = _token(token_file)
     if token is None:
@@ -196,7 +197,7 @@ def pause(client: TenureClient, peer: PeerName, *, as_json: options.Json = False
 
 
 def resume(client: TenureClient, peer: PeerName, *, as_json: options.Json = False) -> None:
-    """Offer a peer jobs again, and hear its offers. Awards from now on are judged."""
+    """Offer a peer jobs again, and answer its offers. Awards from now on are judged."""
     with _changing():
         resumed = client.resume_peer(peer)
     _print(resumed, as_json=as_json)
@@ -242,12 +243,19 @@ def _token(file: Path | None) -> str | None:
     if file is None:
         return None
     try:
-        text = sys.stdin.read(_MOST_TOKEN) if str(file) == "-" else file.read_text(encoding="utf-8")
+        text = _asked_for() if str(file) == "-" else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: {error}") from error
     if not text.strip():
         raise InputError(f"{file} holds no token")
     return text.strip()
+
+
+def _asked_for() -> str:
+    """Return what stands in the standard input, or what a person types there, who does not see it."""
+    if sys.stdin.isatty():
+        return str(typer.prompt("the token that it gave us", hide_input=True, err=True))
+    return sys.stdin.read(_MOST_TOKEN)
 
 
 def _quota(

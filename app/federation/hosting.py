@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from app.domain.errors import ClockExternal, NotAPeer, OfferConflict, OfferNotFound
+from app.domain.errors import ClockExternal, InstanceConflict, NotAPeer, OfferConflict, OfferNotFound
 from app.domain.events import Event, ForeignJobEnded
 from app.domain.jobs import AttemptKey, DataFault, Word
 from app.domain.values import Clock, Resources
@@ -15,11 +15,13 @@ from app.federation.lodging import GivenData, Lodging, MadeOutputs, Staged
 from app.federation.peering import KnownPeers, quota_of
 from app.federation.rules.data import Direction
 from app.federation.rules.foreignside import (
+    ID_TAKEN,
     PAUSED,
     QUOTA,
     ForeignAsk,
     decide_award,
     decide_offer,
+    decide_taken,
     decide_withdrawal,
     promised_to,
     word_told,
@@ -28,7 +30,8 @@ from app.federation.rules.links import stage_granted_us
 from app.federation.rules.peers import Peer
 from app.scheduling.scheduler import Scheduler
 
-_FAULTS = frozenset(map(str, DataFault))
+_TOLD = frozenset({*map(str, DataFault), ID_TAKEN})
+"""The reasons that whoever awards is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,10 @@ class Hosting:
                 found[:] = [replace(told, reason=ends[-1].reason) if ends else told]
             return decided
 
-        await self._scheduler.change(cloud_name, decide_and_look, None, starts)
+        try:
+            await self._scheduler.change(cloud_name, decide_and_look, None, starts)
+        except InstanceConflict:  # ids are shared: somebody here has started one of this name
+            return await self._decided(cloud_name, key, lambda cloud, at_us: decide_taken(cloud, key, at_us))
         return found[0]
 
     async def known(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
@@ -189,7 +195,7 @@ def _word(cloud: Cloud, key: AttemptKey, at_us: int) -> OfferAnswer:
 
 def _fault(reason: str | None) -> str | None:
     """Return a reason if it tells of data; others are kept from whoever awards."""
-    return reason if reason in _FAULTS else None
+    return reason if reason in _TOLD else None
 
 
 def _check_clock(cloud: Cloud) -> None:

@@ -14,7 +14,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from heapq import nsmallest
 from time import monotonic
-from typing import Self
+from typing import Self, TypeGuard
 
 from app.domain.errors import LogNewer
 from app.domain.events import Event, JobOffered, Recorded
@@ -380,5 +380,9 @@ def _heard_of(asked: Heard, reply: Reply) -> Heard:
     return asked._replace(
         word=word,
         why=why if isinstance(why, str) and _REASON.fullmatch(why) else None,
-        promised=float(promised) if isinstance(promised, int | float) and 0.0 <= promised <= 1.0 else None,
+        promised=float(promised) if _is_number(promised) and 0.0 <= promised <= 1.0 else None,
     )
+
+
+def _is_number(found: object) -> TypeGuard[int | float]:
+    return isinstance(found, int | float) and not isinstance(found, bool)

@@ -15,6 +15,8 @@ from app.platform.outbound.objects import NoSuchObject, ObjectStore, StoreUnavai
 
 _FAULTS = frozenset(map(str, DataFault))
 _LEAST_LINK_S = 60
+_TELLING = frozenset({Word.STAGING, Word.RUNNING, Word.FINISHED})
+"""Words that tell how far the inputs are: a job that runs, or that has finished, has all of them."""
 
 
 class Lender:
@@ -42,10 +44,10 @@ class Lender:
     async def heard(self, cloud_id: int, record: JobRecord, word: Word | None, told: Mapping[str, Any]) -> None:
         """Enter how far a host is with the inputs, where it says something new."""
         whole = sum(one.bytes for one in record.asked.inputs)
-        if word not in {Word.STAGING, Word.RUNNING} or not record.asked.inputs:
+        if word not in _TELLING or not record.asked.inputs:
             return
         key = AttemptKey(record.away.peer, record.asked.job, record.away.attempt)
-        news = (whole, None) if word is Word.RUNNING else _staged(told, whole)
+        news = _staged(told, whole) if word is Word.STAGING else (whole, None)
         if self._told.get((cloud_id, key)) != news:
             await self._transfers.tell(cloud_id, key, whole, *news)
             self._told[cloud_id, key] = news

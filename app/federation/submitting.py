@@ -138,7 +138,7 @@ class JobBoard:
         return found
 
     async def _past_one(self, cloud: Cloud, cloud_name: str, name: str) -> JobRecord | None:
-        """Return a job that has left the state, as the log tells of it; None if there is none."""
+        """Return a job that is not in this state, as the log tells of it, or as it is now; None if there is none."""
         if name in cloud.jobs.by_id:
             return None
         events = await self._past.of_job(await self._scheduler.cloud_id(cloud_name), name)
@@ -147,7 +147,10 @@ class JobBoard:
         for one in events:
             folds[type(one.event)](one.event)
         found = part.by_id.get(name)
-        return None if found is None else replace(found, left=0)
+        if found is None:
+            return None
+        # The log may tell of it because it has come since the state was read, not because it has left it.
+        return (await self._scheduler.state(cloud_name)).jobs.by_id.get(name) or replace(found, left=0)
 
     async def all(self, cloud_name: str) -> list[JobRecord]:
         """Return the jobs of a cloud in the order of their submission, without those that ended long ago."""

@@ -22,11 +22,11 @@ from app.admission.quote import Quotes, quotes_in_force
 from app.domain.events import Event, Recorded
 from app.domain.jobs import AttemptKey, DataFault, Word
 from app.domain.times import SECOND_US
-from app.engine.cloud import Cloud
+from app.engine.cloud import Cloud, run_name
 from app.federation.collecting import OutputCollector
 from app.federation.links import Links, PeerLink
 from app.federation.rules.data import Direction, Transfer, delivered_place, input_place, output_place, pause_s
-from app.federation.rules.foreignside import decide_staged, decide_unstaged
+from app.federation.rules.foreignside import decide_staged, decide_taken, decide_unstaged
 from app.federation.rules.links import LEAST_SAMPLE_BYTES, alone, shared_us
 from app.federation.store import PeerStore, Transfers
 from app.platform.database.lockids import data_lock
@@ -201,7 +201,7 @@ class Tender:
             quotes = None if table is None else quotes_in_force(table, cloud, cloud.flavors, at_us)
             return decide_staged(cloud, key, quotes, at_us)
 
-        await self._append(decide)
+        await self._append(decide, key)
 
     async def _seal(self, word: Word, key: AttemptKey, rows: list[Transfer]) -> None:
         """Read the outputs of an attempt that finished; remove them once nobody needs them."""
@@ -301,9 +301,14 @@ class Tender:
             self._part(one).unlink(missing_ok=True)
             await self._parts.transfers.forget([one.id])
 
-    async def _append(self, decide: DecideNow) -> int:
-        async def decided(cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
-            return [cloud.apply(event) for event in decide(cloud, cloud.present_us(self._parts.now_us()))]
+    async def _append(self, decide: DecideNow, starts: AttemptKey | None = None) -> int:
+        """Write down what follows. `starts`: what it starts, which ends instead if its instance's name is taken."""
+
+        async def decided(cloud: Cloud, log: LogAccess) -> Sequence[Recorded]:
+            now_us = cloud.present_us(self._parts.now_us())
+            if starts is not None and await log.starts(self._cloud_id, [run_name(starts)]):
+                return [cloud.apply(event) for event in decide_taken(cloud, starts, now_us)]
+            return [cloud.apply(event) for event in decide(cloud, now_us)]
 
         recorded = await self._parts.states.appender(self._cloud_id).append_decided(decided)
         count_jobs(self._name, recorded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.domain.errors import LogUnavailable
+from app.domain.errors import LogBroken, LogUnavailable
 from app.domain.times import SECOND_US
 from app.domain.values import Clock
 from app.forecasts.store.tables import Tables
@@ -25,7 +25,7 @@ _READ_ONLY = "SELECT current_setting('transaction_read_only') = 'on' FROM agreem
 class Readiness:
     """A cloud's newest table: its epoch, and how long ago it was published; None before the first.
 
-    `log_ahead_s` is how far the log's time is ahead of the server's; None with an external clock.
+    `log_ahead_s` is how far the log's time is ahead of the server's; None with an external clock, and for a broken log.
     """
 
     cloud: str
@@ -90,6 +90,10 @@ class HealthCheck:
 
     async def _log_ahead_s(self, cloud_id: int) -> float | None:
         seq, at_us = await self._log.end(cloud_id)
-        if (await self._log.policy_at(cloud_id, seq)).clock is Clock.EXTERNAL:
+        try:
+            policy = await self._log.policy_at(cloud_id, seq)
+        except LogBroken:  # every request about this cloud says so; the others are not concerned
+            return None
+        if policy.clock is Clock.EXTERNAL:
             return None
         return max(0, at_us - self._clock.now_us()) / SECOND_US

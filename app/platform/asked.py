@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 _asked: ContextVar[list[float] | None] = ContextVar("request", default=None)
 """The moment of a request's first call, on the monotonic clock; empty before it. None outside of requests."""
+_since: ContextVar[float | None] = ContextVar("since", default=None)
+_line: ContextVar[float | None] = ContextVar("line", default=None)
 _is_reading: ContextVar[bool] = ContextVar("is_reading", default=False)
 
 
@@ -48,6 +50,27 @@ def asked_since() -> float | None:
     if not asked:
         asked.append(monotonic())
     return asked[0]
+
+
+def counted_since() -> float | None:
+    """Return the moment from which a bound is counted that is made now; None if it is counted by itself."""
+    since = _since.get()
+    return asked_since() if since is None else since
+
+
+def waiting_since(moment: float) -> AbstractContextManager[None]:
+    """Count the bounds within the block from an earlier moment of the monotonic clock, in seconds."""
+    return set_within(_since, moment)
+
+
+def came_at(moment: float) -> AbstractContextManager[None]:
+    """Say within the block that the request has stood in a line from this moment until its first call."""
+    return set_within(_line, moment)
+
+
+def in_line_since() -> float | None:
+    """Return from when on the request stood in a line; None if it did not."""
+    return _line.get()
 
 
 def reading(*, only: bool = True) -> AbstractContextManager[None]:

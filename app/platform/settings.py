@@ -140,6 +140,11 @@ class Settings(BaseSettings):
     spool_dir: Annotated[Path | None, AfterValidator(_absolute_or_none)] = Field(
         None, description="The folder of data that has not come in full; by default `spool` in `TENURE_DATA_DIR`."
     )
+    spool_reserve_bytes: int = Field(
+        1_000_000_000,
+        ge=0,
+        description="So much is left free on the disk of that folder, where the service's own database may be, too.",
+    )
     transfers_at_once: int = Field(4, ge=1, le=64, description="Objects that a worker moves at once with one peer.")
     transfer_bytes_per_s: int = Field(
         0, ge=0, description="The most bytes a second that a worker pulls from peers; 0 means no bound."
@@ -220,3 +225,8 @@ class Settings(BaseSettings):
                 "or TENURE_KEYSTONE_CREDENTIAL_ID and TENURE_KEYSTONE_CREDENTIAL_SECRET",
             )
         return self
+
+    @property
+    def spool(self) -> Path:
+        """The folder of data that has not come in full."""
+        return self.spool_dir or self.data_dir / "spool"

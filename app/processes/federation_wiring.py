@@ -62,6 +62,14 @@ def federation_services(
     return board, elsewhere, hosting, keeper, standings
 
 
+def _puller(settings: Settings) -> Puller:
+    return Puller(
+        allow_private=settings.peer_allow_private,
+        bytes_per_s=settings.transfer_bytes_per_s,
+        reserve=settings.spool_reserve_bytes,
+    )
+
+
 @asynccontextmanager
 async def job_keepers(
     settings: Settings,
@@ -73,14 +81,13 @@ async def job_keepers(
 ) -> AsyncIterator[tuple[JobKeeper, DataKeeper]]:
     """Yield the worker's parts in jobs and in their data."""
     clouds, locks, peers, transfers = Clouds(database), Locks(database), PeerStore(database), Transfers(database)
-    objects, spool = object_store(settings), settings.spool_dir or settings.data_dir / "spool"
+    objects, spool = object_store(settings), settings.spool
     lender = Lender(transfers, objects, settings.link_s)
     places, links = settings.transfers_at_once, Links(LinkSamples(database))
     parts = TransferParts(clouds, states, locks, transfers, links, peers, quotes, now_us, spool, places)
     collector = OutputCollector(transfers, peers, ask)
-    allow_private, bytes_per_s = settings.peer_allow_private, settings.transfer_bytes_per_s
     async with (
-        Puller(allow_private=allow_private, bytes_per_s=bytes_per_s) as puller,
+        _puller(settings) as puller,
         JobKeeper(clouds, states, locks, peers, ask, now_us, lender) as job_keeper,
         DataKeeper(parts, objects, puller, collector) as data_keeper,
     ):

@@ -94,7 +94,7 @@ def worker_environment(settings: Settings, url: str) -> tuple[dict[str, str], di
     An environment can be read as long as the process lives, so it holds no secret. A worker gets no tokens at all.
     """
     wrong = unknown_variables(os.environ)  # this process has warned of them
-    ours = {"TENURE_DATABASE_URL": url, "TENURE_HOST": settings.host}
+    ours = {"TENURE_DATABASE_URL": url, "TENURE_HOST": settings.host, "TENURE_SPOOL_DIR": str(settings.spool)}
     known = {name: value for name, value in os.environ.items() if name not in wrong and name.upper() not in _TOKENS}
     secrets = {name: value for name, value in (known | ours).items() if name.upper() in _SECRETS}
     return {name: value for name, value in (known | ours).items() if name not in secrets}, secrets

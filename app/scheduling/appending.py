@@ -25,8 +25,7 @@ from time import monotonic, perf_counter
 from app.domain.errors import LogContended, LogUnavailable
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
-from app.platform.asked import reading
-from app.platform.database.bounds import counted_since, waiting_since
+from app.platform.asked import counted_since, reading, waiting_since
 from app.platform.telemetry.metrics import APPEND_S
 from app.platform.telemetry.tracing import TRACES
 from app.platform.turns import COLLECTOR

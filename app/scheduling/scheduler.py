@@ -53,8 +53,7 @@ from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
 from app.judging.attainment import Attainment, attainment_now
 from app.judging.outcomes import Outcomes, outcomes_now
-from app.platform.asked import reading
-from app.platform.database.bounds import waiting_since
+from app.platform.asked import reading, waiting_since
 from app.scheduling.sequencer import Sequencer, SequencerParts
 from app.scheduling.slots import beside, has_few_rows
 from app.scheduling.store.clouds import Clouds

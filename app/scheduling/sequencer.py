@@ -25,7 +25,7 @@ from app.admission.quote import Quotes
 from app.domain.errors import EpochsCrossed, LogUnavailable, Overloaded, ServiceStopping, TenureError
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
-from app.platform.database.bounds import waiting_since
+from app.platform.asked import waiting_since
 from app.platform.telemetry.metrics import CloudMeter
 from app.platform.telemetry.tracing import TRACES
 from app.platform.turns import Turns

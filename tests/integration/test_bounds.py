@@ -17,8 +17,8 @@ from sqlalchemy.engine import make_url
 from test_scheduler import Process, make_cloud, on_demand, running
 
 from app.domain.errors import LogUnavailable
-from app.platform.asked import bounds_of_their_own, one_bound
-from app.platform.database.bounds import Bounds, waiting_since
+from app.platform.asked import bounds_of_their_own, one_bound, waiting_since
+from app.platform.database.bounds import Bounds
 from app.platform.database.database import Database
 from app.platform.database.lockids import FIRST_TOKEN_LOCK
 from app.platform.database.locks import Locks

@@ -264,6 +264,7 @@ def test_a_newer_offer_ends_the_older_attempts_of_its_job_at_a_host() -> None:
     between = KEY._replace(attempt=2)
     assert side.decide_offer(between, TERMS, SECOND, is_admitted=True) == []
     assert side.word_on(between) is Word.SUPERSEDED
+    assert side.decide_cancel(between) == [], "a last word is said once"
 
 
 def test_an_attempt_can_be_cancelled_before_it_is_heard_of() -> None:

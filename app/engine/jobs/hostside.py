@@ -138,9 +138,8 @@ class HostSide:
     def decide_cancel(self, key: AttemptKey) -> list[HostEvent]:
         """End an attempt at the wish of its origin, also before it was heard of."""
         known = self.attempts.get(key)
-        if known is None or known.word in _OPEN:
-            return [ForeignEnded(key, Word.CANCELLED)]
-        return []
+        is_over = self.word_on(key) is Word.SUPERSEDED if known is None else known.word not in _OPEN
+        return [] if is_over else [ForeignEnded(key, Word.CANCELLED)]
 
     def decide_end(self, key: AttemptKey, word: Word) -> list[HostEvent]:
         """Take the end of a running or held attempt: it finished or failed, or native jobs need its room."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.admission.decide import accepted, decide_start
+from app.admission.limits import MOST_CLASSES, is_class_too_many, is_full
 from app.admission.quote import Quotes
 from app.domain.errors import OfferConflict, TenureError
 from app.domain.events import (
@@ -39,6 +40,10 @@ from app.federation.rules.standings import hold_granted_us, hosted_use
 QUOTA = "quota_exceeded"
 PAUSED = "peer_paused"
 NO_STORE = "no_store"
+ID_TAKEN = "id_taken"
+OUT_OF_BOUNDS = "out_of_bounds"
+_CLASSES_OF_ITS_OWN = MOST_CLASSES // 2
+"""So many eviction probabilities are left to the users of the cloud: peers found no class beyond the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +170,26 @@ def _started(cloud: Cloud, key: AttemptKey, quotes: Quotes | None, at_us: int) -
         ForeignJobAdmitted(at_us=at_us, **_fields(key), instance_id=run_name(key)),
         InstanceStopped(at_us=at_us, instance_id=held.instance_id),
     ]
+    asked = _start(held, run_name(key), key.origin)
+    if is_class_too_many(cloud, asked, _CLASSES_OF_ITS_OWN):
+        return _ends(cloud, [hostside.ForeignEnded(key, Word.EXPIRED)], at_us, OUT_OF_BOUNDS)
     with cloud.tried():
         for event in events:
             cloud.apply(event)
-        started = decide_start(cloud, _start(held, run_name(key), key.origin), at_us, quotes)
+        started = decide_start(cloud, asked, at_us, quotes)
     if isinstance(started[-1], InstanceRejected):
         return _ends(cloud, [hostside.ForeignEnded(key, Word.EXPIRED)], at_us, started[-1].reason.value)
     return [*events, *started]
+
+
+def decide_taken(cloud: Cloud, key: AttemptKey, at_us: int) -> Sequence[Event]:
+    """End an attempt because somebody has started an instance of the name that it would have."""
+    word = cloud.jobs.host.word_on(key)
+    if word is Word.UNKNOWN and key not in cloud.jobs.host.attempts:
+        return [ForeignJobEnded(at_us=at_us, **_fields(key), word=Word.REFUSED, reason=ID_TAKEN)]
+    if word not in {Word.HELD, Word.STAGING}:
+        return []
+    return _ends(cloud, [hostside.ForeignEnded(key, Word.EXPIRED)], at_us, ID_TAKEN)
 
 
 def decide_withdrawal(cloud: Cloud, key: AttemptKey, at_us: int) -> Sequence[Event]:
@@ -204,10 +222,13 @@ def _room(
         return LINK_SLOW, ()
     if _exceeds(cloud, ask, quota):
         return QUOTA, ()
+    asked = _asked(ask)
+    if is_full(cloud, ask.count) or is_class_too_many(cloud, asked, _CLASSES_OF_ITS_OWN):
+        return OUT_OF_BOUNDS, ()
     try:
-        decided = decide_start(cloud, _asked(ask), at_us, quotes)[-1]
+        decided = decide_start(cloud, asked, at_us, quotes)[-1]
     except TenureError:  # bounds of the policy
-        return "out_of_bounds", ()
+        return OUT_OF_BOUNDS, ()
     if isinstance(decided, InstanceStarted) and not decided.victims:
         return None, decided.places
     return decided.reason.value if isinstance(decided, InstanceRejected) else "no_capacity", ()

@@ -11,8 +11,8 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from threading import Event, Timer
 from time import monotonic
@@ -22,7 +22,7 @@ from typing import Any, Self, TypeVar
 import psycopg
 from psycopg.abc import PQGen
 
-from app.platform.asked import asked_since, set_within
+from app.platform.asked import counted_since, in_line_since
 
 T = TypeVar("T")
 _LEAST_S = 1.0
@@ -30,19 +30,7 @@ _LEAST_S = 1.0
 _LONG_S = 1.5
 """A call that takes longer may be waiting for another session."""
 
-_since: ContextVar[float | None] = ContextVar("since", default=None)
 _current: ContextVar[Bound | None] = ContextVar("current", default=None)
-
-
-def counted_since() -> float | None:
-    """Return the moment from which a bound is counted that is made now; None if it is counted by itself."""
-    since = _since.get()
-    return asked_since() if since is None else since
-
-
-def waiting_since(moment: float) -> AbstractContextManager[None]:
-    """Count the bounds within the block from an earlier moment of the monotonic clock, in seconds."""
-    return set_within(_since, moment)
 
 
 class Bounds:
@@ -63,7 +51,9 @@ class Bound:
     """A time after which waiting for the database ends, within a `with` block."""
 
     def __init__(self, bounds: Bounds, connection: psycopg.AsyncConnection | None) -> None:
-        since = counted_since()
+        since, came = counted_since(), in_line_since()
+        if since is not None and came is not None and came < bounds.ended_at <= since:
+            since = came  # those before it in its line waited in vain
         left_s = bounds.timeout_s if since is None else bounds.timeout_s - (monotonic() - since)
         # Who waited for others that waited for the database in vain has no time of its own: they would add up.
         least_s = 0.0 if since is not None and bounds.ended_at > since else min(_LEAST_S, bounds.timeout_s)
@@ -86,6 +76,8 @@ class Bound:
     async def connected(self, connecting: Awaitable[T]) -> T:
         """Wait for a connection. TimeoutError."""
         if self._is_over:
+            if isinstance(connecting, Coroutine):
+                connecting.close()
             raise TimeoutError
         with abandoned_connections_closed():
             async with asyncio.timeout(None) as self._connecting:

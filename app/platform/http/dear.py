@@ -9,10 +9,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from time import monotonic
 
 from starlette.requests import Request
 
-from app.platform.asked import reading
+from app.platform.asked import came_at, reading
 from app.platform.http.errors import RateExceeded
 from app.platform.http.rates import COSTS, PEER_MESSAGES, address_of
 
@@ -65,9 +66,11 @@ class DearQueues:
         if line.count >= at_once + most:
             raise RateExceeded(refusal, _AGAIN_S)
         line.count += 1
+        came_s = monotonic()
         try:
             async with line.places:
-                yield
+                with came_at(came_s):
+                    yield
         finally:
             line.count -= 1
             if not line.count:

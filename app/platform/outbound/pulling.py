@@ -65,9 +65,13 @@ class Pull:
 
 
 class Puller:
-    """Pulls objects. `allow_private`: stores may be at private addresses, and without TLS."""
+    """Pulls objects. `allow_private`: stores may be at private addresses, and without TLS.
 
-    def __init__(self, *, allow_private: bool, bytes_per_s: int) -> None:
+    `reserve`: so many bytes of the disk that they come to are left to others, which may be a database.
+    """
+
+    def __init__(self, *, allow_private: bool, bytes_per_s: int, reserve: int = 0) -> None:
+        self._reserve = reserve
         self._allow_private, self._throttle = allow_private, Throttle(bytes_per_s)
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolve-stores")
         self._trusted = trusted()
@@ -86,14 +90,17 @@ class Puller:
             have = 0
         if have == wanted.size and wanted.path.exists():
             return
-        if shutil.disk_usage(wanted.path.parent).free < wanted.size - have:
-            raise PullFault(DataFault.SPOOL)
+        self._check_room(wanted.path.parent, wanted.size - have)
         try:
             await self._pulled(wanted, have, came)
         except (AddressRefused, WebhookRefused, TimeoutError, h11.RemoteProtocolError, ConnectionError) as error:
             raise PullFault(DataFault.UNREACHABLE) from error
         except ssl.SSLError as error:
             raise PullFault(DataFault.UNREACHABLE) from error
+
+    def _check_room(self, folder: Path, size: int) -> None:
+        if shutil.disk_usage(folder).free < size + self._reserve:
+            raise PullFault(DataFault.SPOOL)
 
     async def _pulled(self, wanted: Pull, have: int, came: Callable[[int], None]) -> None:
         target = read_url(wanted.url, allow_private=self._allow_private)
@@ -133,6 +140,7 @@ class Puller:
                     have += len(event.data)
                     if have > wanted.size:
                         raise PullFault(DataFault.SIZE)
+                    self._check_room(wanted.path.parent, len(event.data))  # others come at the same time
                     _write(file.write, bytes(event.data))
                     came(len(event.data))
                     await self._throttle.pass_through(len(event.data))

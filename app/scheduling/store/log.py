@@ -265,16 +265,15 @@ class LogAccess:
 
     async def at(self, cloud_id: int, seqs: Sequence[int]) -> dict[int, Recorded]:
         """Return the events at these seqs, without those beyond the log's end."""
-        if not seqs:
-            return {}
-        found = await self.query(_AT, {"cloud_id": cloud_id, "seqs": list(seqs)})
+        found = await self.query(_AT, {"cloud_id": cloud_id, "seqs": list(seqs)}) if seqs else []
         return {item.seq: item for item in found}
 
     async def policy_at(self, cloud_id: int, seq: int) -> Policy:
-        """Return the policy in force at a seq."""
-        (found,) = await self.query(_POLICY_AT, {"cloud_id": cloud_id, "seq": seq})
-        assert isinstance(found.event, CloudCreated | PolicyChanged)
-        return found.event.policy
+        """Return the policy in force at a seq. Raises LogBroken if the log has no beginning."""
+        for found in await self.query(_POLICY_AT, {"cloud_id": cloud_id, "seq": seq}):
+            assert isinstance(found.event, CloudCreated | PolicyChanged)
+            return found.event.policy
+        raise LogBroken.between(cloud_id, 0, 2)
 
     async def flavors(self, cloud_id: int, names: Sequence[str]) -> dict[str, Resources]:
         """Return the resource vectors of these flavors, by name."""
