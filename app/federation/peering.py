@@ -14,7 +14,7 @@ from app.federation.rules.foreignside import PeerQuota
 from app.federation.rules.peers import Peer
 from app.federation.store import PeerStore
 from app.platform.once import Shared
-from app.platform.outbound.addresses import read_url
+from app.platform.outbound.addresses import AddressRefused, read_url
 from app.platform.outbound.asking import Asker, Inquiry, Reply
 from app.platform.outbound.connection import NoAnswer
 
@@ -25,6 +25,13 @@ _ON_ONE_MACHINE = " (TENURE_PEER_ALLOW_PRIVATE=true allows private addresses, wi
 _NEVER_JOB = "none/0"
 NOT_A_PEER = "preemptible.offer.not_a_peer"
 """The code by which a host tells that it has not entered us."""
+_WRONG: Mapping[object, str] = {
+    NOT_A_PEER: "it knows our token, and has not entered us as a peer of the token's name (tenure peer add, there)",
+    "preemptible.cloud.not_found": "it has no cloud of the name that was entered, or our token is not for that cloud",
+    401: "it does not take our token",
+    403: "our token there is not of the role peer",
+}
+"""What is wrong, by the code or the status of an answer."""
 
 
 class PeerPlace(NamedTuple):
@@ -120,12 +127,12 @@ class PeerKeeper:
         try:
             reply = await self._asker.ask(Inquiry(name, "GET", url, peer.secret))
         except NoAnswer as error:
-            return PeerTrial(reached=False, status=None, seconds=perf_counter() - began, error=str(error))
+            refused = isinstance(error.__cause__, AddressRefused | WebhookRefused)
+            why = f"{error}{self._hint(peer.url)}" if refused else str(error)
+            return PeerTrial(reached=False, status=None, seconds=perf_counter() - began, error=why)
         code = first_code(reply)
         known = reply.status == _NOT_FOUND and code == "preemptible.offer.not_found"
-        wrong = "its cloud or our token is not as entered"
-        if code == NOT_A_PEER:
-            wrong = "it knows our token, and has not entered us as a peer of that name"
+        wrong = _WRONG.get(code, _WRONG.get(reply.status, "that is no answer of a Tenure that knows us"))
         why = None if known else f"it answered {reply.status}: {wrong}"
         return PeerTrial(reached=known, status=reply.status, seconds=perf_counter() - began, error=why)
 

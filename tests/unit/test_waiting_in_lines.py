@@ -1,4 +1,4 @@
-"""Who stands in a line before a database that does not answer waits for one bound, not for the sum of them."""
+"""Requests in a line before a database that does not answer wait for one bound, not for the sum of them."""
 
 from __future__ import annotations
 

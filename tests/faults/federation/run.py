@@ -35,7 +35,7 @@ _AT_ONCE = 3
 """So many processes are being started again at a time: more would only wait for each other."""
 _JOBS, _KILLS = 2000, 60
 """So many jobs at least are submitted for so many kills."""
-_BESIDE = 2
+_BESIDE = 5
 """So many runs more than those under load may start or come to rest, which leaves the processor idle."""
 _SETTLE_S = 240.0
 _PAGE = 1000
