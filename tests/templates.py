@@ -8,13 +8,18 @@ import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
+from threading import Lock
+
+_ALONE = Lock()
 
 
 def furnish(data_dir: Path) -> None:
     """Put a migrated, empty database of the service's own server into a data directory, unless that is there."""
     if not data_dir.exists():
         data_dir.mkdir(parents=True)
-        copy_database(_embedded(), data_dir / "postgres")
+        with _ALONE:
+            template = _embedded()
+        copy_database(template, data_dir / "postgres")
 
 
 def copy_database(template: Path, folder: Path) -> None:

@@ -31,7 +31,7 @@ _WRONG: Mapping[object, str] = {
     401: "it does not take our token",
     403: "our token there is not of the role peer",
 }
-"""What is wrong, by the code or the status of an answer."""
+"""Faults of what was entered, by the code or the status of an answer."""
 
 
 class PeerPlace(NamedTuple):
@@ -128,8 +128,8 @@ class PeerKeeper:
             reply = await self._asker.ask(Inquiry(name, "GET", url, peer.secret))
         except NoAnswer as error:
             refused = isinstance(error.__cause__, AddressRefused | WebhookRefused)
-            why = f"{error}{self._hint(peer.url)}" if refused else str(error)
-            return PeerTrial(reached=False, status=None, seconds=perf_counter() - began, error=why)
+            told = f"{error}{self._hint(peer.url)}" if refused else str(error)
+            return PeerTrial(reached=False, status=None, seconds=perf_counter() - began, error=told)
         code = first_code(reply)
         known = reply.status == _NOT_FOUND and code == "preemptible.offer.not_found"
         wrong = _WRONG.get(code, _WRONG.get(reply.status, "that is no answer of a Tenure that knows us"))

@@ -294,7 +294,7 @@ def test_a_follower_sees_every_event_once_whatever_happens_to_the_service(databa
         (["explain", "a/../b"], 1, "404"),
         (["sla", "--cloud", "none"], 1, "there is no cloud 'none'"),
         (["status", "--cloud", "none"], 1, "there is no cloud 'none'"),
-        (["instances", "--after", "nobody"], 1, "preemptible.marker.invalid"),
+        (["instances", "--after", "nobody"], 2, "preemptible.marker.invalid"),
         (["quote", "--flavor", "none"], 1, "preemptible.flavor.not_found"),
         (["quote", "--probability", "2"], 2, "--probability"),
         (["quote", "--lifetime", "1000h"], 1, ""),

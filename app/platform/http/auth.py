@@ -24,7 +24,7 @@ from starlette.types import Scope
 
 from app.domain.errors import CloudNotFound, IdentityUnavailable, LogUnavailable
 from app.domain.values import Caller, Role
-from app.platform.asked import waiting_since
+from app.platform.asked import asked_since
 from app.platform.http.errors import Forbidden, ScopeInsufficient, Unauthenticated
 from app.platform.http.rates import COSTS, PEER_MESSAGES, Rates
 
@@ -169,11 +169,10 @@ class Authenticator:
 
     async def _ask(self, token_hash: bytes, token: bytes, look_up: _LookUp) -> None:
         strangers = self._foreign_strangers if self._tokens().is_foreign(token) else self._strangers
-        came_s = monotonic()
+        asked_since()  # to stand in the line of strangers is a part of the request's one bound
         async with nullcontext() if token_hash in self._known else strangers:
             look_up.asked_s = monotonic()
-            with waiting_since(came_s):
-                caller = await self._tokens().find(token)
+            caller = await self._tokens().find(token)
         if caller is None:
             self._known.pop(token_hash, None)
             raise Unauthenticated("the token is not valid")
