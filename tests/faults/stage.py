@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -45,13 +46,15 @@ class Proxy:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._in, self._out = self._process.stdin, self._process.stdout
+        self._obeying = threading.Lock()
         self.ports: Mapping[str, int] = json.loads(self._out.readline())
 
     def obey(self, link: str, rule: str, **how: object) -> None:
-        """Put a rule in force on a link; returns when it is."""
-        self._in.write(json.dumps({"link": link, "rule": rule, **how}) + "\n")
-        self._in.flush()
-        assert self._out.readline() == "ok\n", "the proxy is gone"
+        """Put a rule in force on a link; returns when it is. Several threads may ask at a time."""
+        with self._obeying:
+            self._in.write(json.dumps({"link": link, "rule": rule, **how}) + "\n")
+            self._in.flush()
+            assert self._out.readline() == "ok\n", "the proxy is gone"
 
     def close(self) -> None:
         self._process.kill()
