@@ -132,7 +132,8 @@ class PeerKeeper:
             return PeerTrial(reached=False, status=None, seconds=perf_counter() - began, error=told)
         code = first_code(reply)
         known = reply.status == _NOT_FOUND and code == "preemptible.offer.not_found"
-        wrong = _WRONG.get(code, _WRONG.get(reply.status, "that is no answer of a Tenure that knows us"))
+        of_status = _WRONG.get(reply.status, "that is no answer of a Tenure that knows us")
+        wrong = _WRONG.get(code, of_status) if isinstance(code, str) else of_status  # it may be anything
         why = None if known else f"it answered {reply.status}: {wrong}"
         return PeerTrial(reached=known, status=reply.status, seconds=perf_counter() - began, error=why)
 
