@@ -102,7 +102,7 @@ class Hosting:
             return decide_award(cloud, key, quotes(cloud), at_us)
 
         answer = await self._decided(cloud_name, key, decide, (run_name(key),))
-        return await self._with_staged(cloud_name, key, replace(answer, reason=_fault(answer.reason)))
+        return await self._with_staged(cloud_name, key, replace(answer, reason=_told(answer.reason)))
 
     async def outputs(self, cloud_name: str, key: AttemptKey) -> MadeOutputs:
         """Return the outputs of an attempt, with links to read them. Raises OfferNotFound."""
@@ -193,8 +193,8 @@ def _word(cloud: Cloud, key: AttemptKey, at_us: int) -> OfferAnswer:
     return OfferAnswer(word, held_us, None if known is None else known.reason, promised)
 
 
-def _fault(reason: str | None) -> str | None:
-    """Return a reason if it tells of data; others are kept from whoever awards."""
+def _told(reason: str | None) -> str | None:
+    """Return a reason if whoever awards is told it; others are kept."""
     return reason if reason in _TOLD else None
 
 

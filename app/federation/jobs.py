@@ -27,7 +27,7 @@ from app.federation.lending import Lender
 from app.federation.peering import NOT_A_PEER, first_code
 from app.federation.rules.awayside import DueMessage, Heard, decide_away, wishes
 from app.federation.rules.data import data_bytes
-from app.federation.rules.foreignside import decide_due
+from app.federation.rules.foreignside import ID_TAKEN, decide_due
 from app.federation.rules.homeside import decide_completed
 from app.federation.rules.peers import Peer
 from app.federation.store import PeerStore
@@ -69,7 +69,6 @@ _NOT_TAKEN = {401: "token_refused", 403: "token_refused", 404: "no_such_cloud"}
 """Answers to an offer by which a host does not even look at it. They are no words, and will be the same the next time.
 """
 _NOT_ITS_PEER = "not_its_peer"
-_ID_TAKEN = "id_taken"
 _REASON = re.compile(r"[a-z][a-z_]{0,39}", re.ASCII)
 """A word that a host may give as its reason."""
 
@@ -247,7 +246,7 @@ class JobKeeper:
 
         async def one(sent: DueMessage, body: Mapping[str, object] | None) -> Heard | None:
             if sent.wish is Wish.OFFER and sent.record.asked.job in taken:
-                return Heard(sent.record.asked.job, sent.peer, sent.record.away.attempt, None, _ID_TAKEN)
+                return Heard(sent.record.asked.job, sent.peer, sent.record.away.attempt, None, ID_TAKEN)
             async with places:
                 return await self._send(where, sent, body, peers.get(sent.peer))
 
@@ -325,7 +324,7 @@ class JobKeeper:
 
 def _was_sent(record: JobRecord, peer: str) -> bool:
     """Return True if a job was offered to a peer and the offer may have been sent."""
-    return any(one.peer == peer and one.outcome not in {_ID_TAKEN, _BREAKER, _NO_PEER, _PAUSED} for one in record.tries)
+    return any(one.peer == peer and one.outcome not in {ID_TAKEN, _BREAKER, _NO_PEER, _PAUSED} for one in record.tries)
 
 
 def _due_key(sent: DueMessage) -> _DueKey:

@@ -18,7 +18,9 @@ T = TypeVar("T")
 _asked: ContextVar[list[float] | None] = ContextVar("request", default=None)
 """The moment of a request's first call, on the monotonic clock; empty before it. None outside of requests."""
 _since: ContextVar[float | None] = ContextVar("since", default=None)
+"""An earlier moment from which bounds are counted; see `waiting_since`."""
 _line: ContextVar[float | None] = ContextVar("line", default=None)
+"""The moment at which a request came into a line; see `came_at`."""
 _is_reading: ContextVar[bool] = ContextVar("is_reading", default=False)
 
 
