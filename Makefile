@@ -13,6 +13,9 @@ CLIENT := clients/tenure-client
 COMPILE_LIVE := $(BIN)/python -c "from app.processes.warming import warm_up; warm_up()"
 COMPILE_ALL := $(BIN)/python -c "from app.forecasts.recompute import warm_up; warm_up()"
 
+# Otherwise each start of a process compiles all of its modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help run cluster federation openstack test test-parts test-long test-longest test-again check compiled faults faults-short hostile hostile-short two-builds lint format lock clean assets screenshots
 .DEFAULT_GOAL := run
 
@@ -36,13 +39,13 @@ test: compiled  ## everything that must hold on any machine; TESTFLAGS
 	$(BIN)/python -m pytest -m "not real_parts and not long" --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
 
 test-parts: compiled  ## the tests with real parts: Slurm, CRIU, Keystone, Nova, Swift; what is not installed is skipped
-	$(BIN)/python -m pytest -m real_parts --numprocesses 2 --dist loadfile tests/e2e tests/openstack tests/objects $(TESTFLAGS)
+	$(BIN)/python -m pytest -m real_parts --numprocesses 3 --dist loadfile tests/e2e tests/openstack tests/objects $(TESTFLAGS)
 
 test-long: compiled  ## random histories against the oracles, five times as many as in make test
 	TENURE_TEST_LONG=1 $(BIN)/python -m pytest --numprocesses auto --quiet $(shell grep --files-with-matches 'from repeats import' tests/unit/*.py) $(TESTFLAGS)
 
-test-longest: compiled  ## the tests of processes that make test leaves out, for they take long
-	$(BIN)/python -m pytest -m long --numprocesses auto --dist loadfile --quiet tests/e2e $(TESTFLAGS)
+test-longest: compiled  ## what make test leaves out: tests of processes that take long, and those with Chromium and Prometheus
+	$(BIN)/python -m pytest -m long --numprocesses auto --dist loadfile --quiet tests/e2e tests/integration $(TESTFLAGS)
 
 test-again: compiled  ## of the tests, those that failed the last time, one after another
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(TESTFLAGS)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from pathlib import Path
+
+_INTERRUPT = signal.getsignal(signal.SIGINT)
+if _INTERRUPT is signal.default_int_handler:  # and not ignored, as of what a script starts in the background
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `main` can say a word, Ctrl-C ends this without a traceback
+
+from pathlib import Path  # noqa: E402 - with what it loads this takes longer than all above
 
 _HERE = Path(__file__).resolve().parent
 _PACKAGES = ("app", "migrations")
@@ -15,6 +21,7 @@ def main() -> None:
     if str(_HERE) not in sys.path:
         sys.path.append(str(_HERE))
     try:
+        signal.signal(signal.SIGINT, _INTERRUPT)
         from app.cli import main as run  # noqa: PLC0415 - only now is it certain which `app` this is
 
         run()

@@ -6,7 +6,8 @@ Exit codes: 0 yes, 1 the answer is no, 2 bad input, 3 the service or its databas
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -52,12 +53,22 @@ WORDS = {
 class _Commands(TyperGroup):
     """The commands; one that Ctrl-C ends says so."""
 
-    def invoke(self, ctx: Any) -> object:  # noqa: ANN401 - typer's own context
-        try:
+    def make_context(self, *args: Any, **more: Any) -> Any:  # noqa: ANN401 - typer's own words and context
+        with _interrupts_told():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: Any) -> object:  # noqa: ANN401 - as above
+        with _interrupts_told():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            sys.stderr.write("tenure: interrupted\n")
-            raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def _interrupts_told() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write("tenure: interrupted\n")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def command_line(words: Sequence[str] = ()) -> typer.Typer:

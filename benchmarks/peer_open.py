@@ -56,9 +56,10 @@ class Watched(NamedTuple):
 
 
 class Peer:
-    """A host that says of every attempt that it runs. `jobs`: those that it was told of, in this order."""
+    """A host that says of every attempt that it runs, after `takes_s`. `jobs`: those that it was told of, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, takes_s: float = 0.0) -> None:
+        self._takes_s = takes_s
         self.first_s: float | None = None
         self.jobs = list[str]()
 
@@ -71,6 +72,7 @@ class Peer:
                 await reader.readexactly(int(length[0].split(b":")[1]) if length else 0)
                 self.first_s = self.first_s or time.monotonic()
                 self.jobs.append(head.split(b"/offers/")[1].split(b"/")[0].decode())
+                await asyncio.sleep(self._takes_s)
                 writer.write(_ANSWER)
         writer.close()
 

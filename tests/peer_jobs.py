@@ -14,7 +14,13 @@ from app.scheduling.store.log import EventLog
 
 
 async def submit(
-    database: Database, cloud: str, job: str, peers: Sequence[str] = ("far",), *, offered: bool = False
+    database: Database,
+    cloud: str,
+    job: str,
+    peers: Sequence[str] = ("far",),
+    *,
+    offered: bool = False,
+    answer_us: int = 60 * SECOND_US,
 ) -> None:
     """Append a job of one instance that each of the peers is asked for once; `offered`: to the first one already."""
     cloud_id, log, at_us = await Clouds(database).id_of(cloud), EventLog(database), round(time.time() * SECOND_US)
@@ -27,7 +33,7 @@ async def submit(
         federate=Federate.ONLY,
         peers=(*peers,),
         attempts=len(peers),
-        answer_us=60 * SECOND_US,
+        answer_us=answer_us,
         hold_us=SECOND_US,
     )
     offer = JobOffered(at_us=at_us, job=job, attempt=1, peer=peers[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from app.admission.decide import accepted, decide_start, decide_stop
@@ -13,6 +13,7 @@ from app.admission.extend import (
     decided_before,
     key_of,
 )
+from app.admission.kept import check_not_held, check_not_kept, is_kept, new_ids
 from app.admission.limits import MOST_RUNNING, is_class_too_many, is_full
 from app.admission.looks import looks_before
 from app.admission.moments import check_clock, is_ahead, is_external, time_of, time_of_change
@@ -141,7 +142,7 @@ def _plain_run(batch: Batch, cloud: Cloud, steps: Sequence[Step]) -> list[Operat
                 break
             stopped.add(name)
         else:
-            if name in started or name in batch.known or not is_plain_start(cloud, step):
+            if name in started or name in batch.known or is_kept(cloud, name) or not is_plain_start(cloud, step):
                 break
             started.add(name)
         run.append(step)
@@ -274,6 +275,7 @@ def _decide(
         return _decide_again(cloud, step, known[step.instance_id], server_us)
     at_us = time_of(cloud, step.at_us, server_us)
     if isinstance(step, StartRequest):
+        check_not_kept(cloud, step.instance_id)
         if is_class_too_many(cloud, step):
             raise TooManyClasses(f"{len(cloud.classes)} eviction probabilities are promised here: ask for one of them")
         if is_full(cloud, step.count):
@@ -283,6 +285,7 @@ def _decide(
         return None, decide_start(cloud, told, at_us, quotes)
     if step.instance_id not in cloud.running:
         raise InstanceNotFound(f"there is no instance {step.instance_id!r}")
+    check_not_held(cloud, step.instance_id)
     return Stopped(step.instance_id, changed=True), decide_stop(cloud, step.instance_id, at_us)
 
 
@@ -292,7 +295,7 @@ def _decide_change(batch: Batch, cloud: Cloud, step: Change, server_us: int) -> 
     else:
         at_us = time_of_change(cloud, step.at_us, server_us, jump=step.jump)
     events = tuple(step.decide(cloud, at_us))
-    taken = next((one.instance_id for one in _starts(events) if one.instance_id in batch.known), None)
+    taken = next((name for name in new_ids(events) if name in batch.known), None)
     if taken is not None:
         raise InstanceConflict(f"instance {taken!r} was requested before")
     return Changed(events), events
@@ -324,10 +327,6 @@ def _too_many(cloud: Cloud) -> TooManyInstances:
     return TooManyInstances(f"{cloud.machine_count} instances run here, and {MOST_RUNNING} may: stop some")
 
 
-def _starts(events: Iterable[Event]) -> Iterator[InstanceStarted]:
-    return (event for event in events if isinstance(event, InstanceStarted))
-
-
 def _decide_extension(
     batch: Batch, cloud: Cloud, step: ExtendRequest, server_us: int, quotes: Quotes | None
 ) -> tuple[Outcome | None, Sequence[Event]]:
@@ -355,6 +354,7 @@ def _decide_again(
     if step.instance_id not in cloud.running:
         return Stopped(step.instance_id, changed=False), ()
     at_us = time_of(cloud, step.at_us, server_us)
+    check_not_held(cloud, step.instance_id)
     return Stopped(step.instance_id, changed=True), decide_stop(cloud, step.instance_id, at_us)
 
 

@@ -20,9 +20,10 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[object], *, every_start: bool) 
     """Return the instance ids of which the log may know more than the state.
 
     The log's unique index catches a start whose id was used before but does not run. So `every_start` is needed only
-    after that has happened, and on an external clock, where a repeated start brings a time in the past. A start must
-    also be known as new before it is refused for its SLA class, for the number of running instances, or for the bounds
-    of the policy; the steps before it may change each.
+    after that has happened, and on an external clock, where a repeated start brings a time in the past. Ids that a
+    change keeps for later it does not catch, since nothing starts under them yet. A start must also be known as new
+    before it is refused for its SLA class, for the number of running instances, or for the bounds of the policy; the
+    steps before it may change each.
     """
     ids, before = set(), len(steps) - 1
     machines = sum(step.count for step in steps if isinstance(step, StartRequest))
@@ -30,7 +31,7 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[object], *, every_start: bool) 
     every_start = every_id or is_full(cloud, machines) or any(not isinstance(step, Operation) for step in steps)
     for step in steps:
         if isinstance(step, Change):
-            ids |= {name for name in step.starts if every_id or name in cloud.running}
+            ids |= {name for name in step.starts if every_id or name in cloud.running} | {*step.keeps}
         if not isinstance(step, Operation):
             continue
         if not isinstance(step, StartRequest):

@@ -16,13 +16,14 @@ class Change:
     """An operator's change. `decide` returns its events, given the state and a time in microseconds.
 
     `jump` allows a time further ahead of an external clock than the policy's step. `starts`: ids of instances that it
-    may start, which must be new.
+    may start, which must be new. `keeps`: ids that it may keep for later ones, which must be new as well.
     """
 
     decide: Callable[[Cloud, int], Sequence[Event]]
     at_us: int | None = None
     jump: bool = False
     starts: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

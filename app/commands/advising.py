@@ -26,7 +26,9 @@ def register(clusters: typer.Typer) -> None:
 def advise(
     client: TenureClient,
     cloud: str,
-    instance: Annotated[str | None, typer.Argument(help="A running spot instance; or say --flavor.")] = None,
+    instance: Annotated[
+        str | None, typer.Argument(metavar="INSTANCE", help="A running spot instance; or say --flavor.")
+    ] = None,
     *,
     pause: Annotated[str, typer.Option(metavar="TIME", help="How long a checkpoint stops the job.")],
     write: Annotated[

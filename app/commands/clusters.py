@@ -17,7 +17,9 @@ from app.domain.times import DAY_US, SECOND_US
 
 LONGEST_US = 3650 * DAY_US
 
-Prices = Annotated[Path, typer.Argument(help="Prices: CSV or AWS' price history as JSON, plain or gzip.")]
+Prices = Annotated[
+    Path, typer.Argument(metavar="PRICES", help="Prices: CSV or AWS' price history as JSON, plain or gzip.")
+]
 Work = Annotated[str, typer.Option(metavar="TIME", help="The job's work. A bare number means seconds, here and below.")]
 Pause = Annotated[str, typer.Option(metavar="TIME", help="How long a checkpoint stops the job.")]
 Write = Annotated[str, typer.Option(metavar="TIME", help="After this a checkpoint is written and counts.")]

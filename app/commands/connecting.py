@@ -3,23 +3,55 @@
 from __future__ import annotations
 
 from itertools import islice
+from threading import Event, Timer
+from typing import TypeVar
 
 import typer
 
+from app.commands.output import STDERR
 from app.domain.inputs import InputError
 from tenure_client import ClientError, TenureClient
+from tenure_client.endpoints import Call
+
+T = TypeVar("T")
 
 LOCAL = "http://127.0.0.1:8080"
 _RETRY_S = 2.0
 """A command that a person waits for tries again for this long."""
+_WORTH_TELLING_S = 3.0
 _COMPLETION_S = 1.5
 _CLOUDS_TOLD = 10
 _CLOUDS_COMPLETED = 100
 
 
+class _TellingClient(TenureClient):
+    """A client that says once, on standard error, that it waits for a service which has not answered for a while."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        super().__init__(url, token, retry_s=_RETRY_S)
+        self._url = url
+        self._told = Event()
+
+    def send(self, call: Call[T]) -> T:
+        """Return the answer to a call. Raise ClientError if there is none."""
+        if self._told.is_set():
+            return super().send(call)
+        timer = Timer(_WORTH_TELLING_S, self._tell)
+        timer.daemon = True
+        timer.start()
+        try:
+            return super().send(call)
+        finally:
+            timer.cancel()
+
+    def _tell(self) -> None:
+        self._told.set()
+        STDERR.print(f"waiting for {self._url}, no answer yet", markup=False, highlight=False, soft_wrap=True)
+
+
 def connect(url: str, token: str | None) -> TenureClient:
     """Return a client for a command that a person waits for."""
-    return TenureClient(url, token, retry_s=_RETRY_S)
+    return _TellingClient(url, token)
 
 
 def cloud_meant(client: TenureClient, cloud: str | None) -> str:

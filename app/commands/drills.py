@@ -26,7 +26,7 @@ def drill(
     client: TenureClient,
     cloud: str,
     instance: Annotated[
-        str | None, typer.Argument(help="A running spot instance; by default the one started last.")
+        str | None, typer.Argument(metavar="INSTANCE", help="A running spot instance; by default the one started last.")
     ] = None,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Evict without asking.")] = False,

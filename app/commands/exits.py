@@ -37,6 +37,8 @@ _CODES: dict[type[Exception], int] = {
     TenureError: 1,
 }
 """The first that fits."""
+_CODE = "(preemptible."
+"""Before the code of an error that the service told itself."""
 _OPENSTACK = "OpenStack does not do what is asked of it (its login is named by OS_CLOUD, or OS_AUTH_URL and so on)"
 
 
@@ -60,9 +62,12 @@ def _told(error: Exception) -> str:
     if isinstance(error, Unauthenticated):
         return (
             f"{error}; give a valid token with --token or TENURE_TOKEN; on the service's machine"
-            " `tenure token create NAME --role ROLE` makes one; an admin may do everything"
+            " `tenure token create NAME --role ROLE` makes one (--data-dir names the service's folder);"
+            " an admin may do everything"
         )
-    if isinstance(error, NotConnected):
-        return f"{error}; is the service running? make run, or tenure run, starts it; --url or TENURE_URL names another"
     told = f"{_OPENSTACK}: {error}" if isinstance(error, OpenStackFailed) else str(error)
+    if isinstance(error, NotConnected):
+        told += "; is the service running? make run, or tenure run, starts it; --url or TENURE_URL names another"
+    elif isinstance(error, ServiceUnreachable) and _CODE not in told:
+        told += "; the service did not answer to the end: try again, and if it stays so, look into its log"
     return "; ".join((told, *getattr(error, "__notes__", ())))

@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 def extend(
     client: TenureClient,
     cloud: str,
-    instance: Annotated[str, typer.Argument(help="A running spot instance.")],
+    instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="A running spot instance.")],
     *,
     lifetime: Annotated[str, typer.Option(metavar="TIME", help="The new lifetime, counted from the instance's start.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be decided; change nothing.")] = False,

@@ -32,7 +32,9 @@ def list_handovers(client: TenureClient, cloud: str, *, as_json: options.Json = 
 
 
 def confirm(
-    client: TenureClient, cloud: str, instance: Annotated[str, typer.Argument(help="An evicted instance.")]
+    client: TenureClient,
+    cloud: str,
+    instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="An evicted instance.")],
 ) -> None:
     """Confirm that an evicted instance is stopped, so that its room is free. Repeating it changes nothing."""
     with changing(f"handover list --cloud {cloud}"):

@@ -106,7 +106,7 @@ def _instance(found: InstanceAnswer) -> list[object]:
 def explain(
     client: TenureClient,
     cloud: str,
-    instance: Annotated[str, typer.Argument(help="The instance's id.")],
+    instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance's id.")],
     *,
     as_json: options.Json = False,
 ) -> None:
@@ -144,7 +144,7 @@ def _victim(found: VictimDetailAnswer) -> list[object]:
     return [
         found.id,
         state(found.promise),
-        found.resources.cores,
+        found.resources.cores * max(len(found.nodes), 1),
         length(found.ran_s),
         length(found.lifetime_s),
         found.node,

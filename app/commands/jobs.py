@@ -1,22 +1,29 @@
-"""The commands `job submit`, `job list`, `job show` and `job cancel`."""
+"""The commands `job submit`, `job list`, `job show`, `job wait` and `job cancel`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import inf
+from time import monotonic, sleep
 from typing import Annotated
 
 import typer
+from rich.filesize import decimal
 from rich.text import Text
 
 from app.commands import options
 from app.commands.changing import changing
+from app.commands.connecting import LOCAL, cloud_meant
+from app.commands.faulty import in_options
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import on_cloud
-from app.commands.output import STDOUT, print_json, print_text
+from app.commands.output import STDERR, STDOUT, interruptible, print_json, print_text, waiting
 from app.commands.words import length
 from app.domain.inputs import InputError, parse_bytes, parse_duration
-from app.domain.jobs import Federate, OnPreempted
+from app.domain.jobs import MOST_JOB_INSTANCES, Federate, OnPreempted
 from app.domain.times import SECOND_US
-from tenure_client import TenureClient, json_of
+from app.federation.rules.reasons import ToldAttempt, explained
+from tenure_client import ServiceUnreachable, TenureClient, json_of
 from tenure_client.forms.jobs import AttemptAnswer, JobAnswer
 
 _COLUMNS = (
@@ -41,7 +48,20 @@ _TRIES = (
     Column("why", 4),
 )
 _REJECTED = 1
-_MEGABYTE = 10**6
+_NOT_WELL = 1
+_UNDER_WAY = 4
+_OPTIONS = {
+    "id": "the job's id",
+    "peers": "--peer",
+    "inputs": "--input",
+    "outputs": "--output",
+}
+_LOOK_S = 1.0
+_GOES_ON = "the job goes on, whoever waits for it"
+Peers = Annotated[
+    list[str] | None,
+    typer.Option("--peer", metavar="PEER", help="A peer that may be asked, with --federate; again for the next one."),
+]
 DataIn = Annotated[
     list[str] | None,
     typer.Option("--input", metavar="KEY:BYTES:SHA256", help="An object that a peer gets a copy of; repeatable."),
@@ -50,7 +70,15 @@ DataOut = Annotated[
     list[str] | None,
     typer.Option("--output", metavar="KEY:BYTES", help="An object to fetch from a peer, of so many bytes at most."),
 ]
-JobId = Annotated[str, typer.Argument(help="The job's id.")]
+WhenPreempted = Annotated[
+    OnPreempted,
+    typer.Option(
+        help="What follows when a peer needs its room, with --federate: it has failed, or it is offered again. It has"
+        " three attempts for each peer in all; they follow each other at once, so a single peer without room uses them"
+        " up."
+    ),
+]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -62,6 +90,11 @@ def register(app: typer.Typer) -> None:
     )
     job.command("list", epilog="Example: tenure job list --cloud north")(on_cloud(list_jobs))
     job.command("show", epilog="Example: tenure job show --cloud north job-7")(on_cloud(show_job))
+    job.command(
+        "wait",
+        epilog="Example: tenure job wait --cloud north job-7 --up-to 8h\n\n"
+        "Exit codes: 0 it completed, and its outputs are here; 1 it ended otherwise; 4 it is under way still.",
+    )(wait_for_job)
     job.command("cancel", epilog="Example: tenure job cancel --cloud north job-7")(on_cloud(cancel_job))
     app.add_typer(job, name="job")
 
@@ -73,12 +106,10 @@ def submit_job(
     *,
     flavor: Annotated[str, typer.Option(help="The flavor of its instances.")],
     lifetime: Annotated[str, typer.Option("--for", metavar="TIME", help="The longest that it runs: 6h, 2d.")],
-    count: Annotated[int, typer.Option(min=1, help="The number of its instances.")] = 1,
+    count: Annotated[int, typer.Option(min=1, max=MOST_JOB_INSTANCES, help="The number of its instances.")] = 1,
     federate: Annotated[Federate, typer.Option(help="Whether other clouds may run it.")] = Federate.NEVER,
-    peer: Annotated[list[str] | None, typer.Option(help="A peer that may be asked; again for the next one.")] = None,
-    on_preempted: Annotated[
-        OnPreempted, typer.Option(help="What follows when a peer needs its room.")
-    ] = OnPreempted.FAIL,
+    peer: Peers = None,
+    on_preempted: WhenPreempted = OnPreempted.FAIL,
     data_in: DataIn = None,
     data_out: DataOut = None,
     as_json: options.Json = False,
@@ -87,10 +118,9 @@ def submit_job(
 
     Submitting it again shows it as it is now.
     """
+    _check_federates(federate, peer, on_preempted)
     lifetime_s = parse_duration(lifetime) / SECOND_US
-    inputs = None if data_in is None else [_input(one) for one in data_in]
-    outputs = None if data_out is None else [_output(one) for one in data_out]
-    with changing(f"job show --cloud {cloud} {job}"):
+    with changing(f"job show --cloud {cloud} {job}"), in_options(_OPTIONS):
         answer = client.submit_job(
             cloud,
             job,
@@ -100,8 +130,8 @@ def submit_job(
             federate=federate,
             peers=peer,
             on_preempted=on_preempted,
-            inputs=inputs,
-            outputs=outputs,
+            inputs=None if data_in is None else [_input(one) for one in data_in],
+            outputs=None if data_out is None else [_output(one) for one in data_out],
         )
     _show(answer, as_json=as_json)
     if answer.end == "rejected":
@@ -127,8 +157,45 @@ def show_job(client: TenureClient, cloud: str, job: JobId, *, as_json: options.J
     if attempts.attempts:
         print_fitting(STDOUT, _TRIES, [_try(one) for one in attempts.attempts])
     if answer.outputs_state is not None:
-        why = f": {answer.outputs_reason.replace('_', ' ')}" if answer.outputs_reason else ""
+        why = f": {_words_of(answer.outputs_reason)}" if answer.outputs_reason else ""
         print_text(Text(f"outputs {answer.outputs_state}{why}"))
+    _explain(answer, attempts.attempts)
+
+
+def wait_for_job(
+    job: JobId,
+    *,
+    url: options.Url = LOCAL,
+    token: options.Token = None,
+    cloud: options.Cloud = None,
+    up_to: Annotated[str | None, typer.Option(metavar="TIME", help="The longest to wait: 90s, 8h.")] = None,
+    retry_for: Annotated[
+        str, typer.Option(metavar="TIME", help="Try again for this long if the service does not answer.")
+    ] = "10m",
+    as_json: options.Json = False,
+) -> None:
+    """Wait until a job has ended, and what it left at a peer is here or lost; then show it."""
+    until_s = inf if up_to is None else monotonic() + parse_duration(up_to) / SECOND_US
+    retry_s = parse_duration(retry_for) / SECOND_US
+    with interruptible(_GOES_ON), waiting(f"waiting for {job}"):
+        try:
+            left_s = until_s - monotonic()
+            answer = _looked_at(url, token, cloud, job, min(retry_s, left_s))
+            while _is_under_way(answer) and monotonic() < until_s:
+                sleep(_LOOK_S)
+                left_s = until_s - monotonic()
+                answer = _looked_at(url, token, cloud, job, min(retry_s, left_s))
+        except ServiceUnreachable as error:
+            error.add_note(_GOES_ON)
+            if left_s > retry_s:
+                raise
+            STDERR.print(f"{error}; {_GOES_ON}", markup=False, highlight=False, soft_wrap=True)
+            raise typer.Exit(_UNDER_WAY) from None
+    _show(answer, as_json=as_json)
+    if _is_under_way(answer):
+        raise typer.Exit(_UNDER_WAY)
+    if answer.end != "completed" or answer.outputs_state == "lost":
+        raise typer.Exit(_NOT_WELL)
 
 
 def cancel_job(client: TenureClient, cloud: str, job: JobId) -> None:
@@ -151,20 +218,30 @@ def _show(answer: JobAnswer, *, as_json: bool) -> None:
         print_json(json_of(answer))
     else:
         print_fitting(STDOUT, _COLUMNS, [_row(answer)])
+        _explain(answer)
+
+
+def _looked_at(url: str, token: str | None, cloud: str | None, job: str, retry_s: float) -> JobAnswer:
+    """Return the job as it is now; each question is tried again for so long by itself."""
+    with TenureClient(url, token, retry_s=max(retry_s, 0.0)) as client:
+        return client.job(cloud_meant(client, cloud), job)
+
+
+def _is_under_way(answer: JobAnswer) -> bool:
+    return answer.end is None or answer.outputs_state == "collecting"
 
 
 def _row(job: JobAnswer) -> list[object]:
-    status = job.end or job.status
+    status = job.end or f"{job.status}{', cancelled by its user' if job.cancelled else ''}"
     count = f"{job.running} of {job.count}" if job.status == "running" else str(job.count)
-    where, why = job.where or "-", (job.reason or "-").replace("_", " ")
-    return [job.id, job.flavor, count, length(job.lifetime_s), status, where, job.attempt or "-", why]
+    where = job.where or "-"
+    return [job.id, job.flavor, count, length(job.lifetime_s), status, where, job.attempt or "-", _words_of(job.reason)]
 
 
 def _try(one: AttemptAnswer) -> list[object]:
     times = (one.offered_at, one.awarded_at, one.reclaim_at, one.ended_at)
     shown = ["-" if time is None else f"{time:%Y-%m-%d %H:%M:%S}" for time in times]
-    why = (one.why or "-").replace("_", " ")
-    return [one.attempt, one.peer, *shown, (one.outcome or "under way").replace("_", " "), _data(one), why]
+    return [one.attempt, one.peer, *shown, _words_of(one.outcome or "under way"), _data(one), _words_of(one.why)]
 
 
 def _data(one: AttemptAnswer) -> str:
@@ -173,8 +250,8 @@ def _data(one: AttemptAnswer) -> str:
     if moved is None:
         return "-"
     word = "out" if one.outputs is not None else "in"
-    fault = f", {moved.fault.replace('_', ' ')}" if moved.fault else ""
-    return f"{word} {moved.done_bytes / _MEGABYTE:.1f} of {moved.bytes / _MEGABYTE:.1f} MB{fault}"
+    fault = f", {_words_of(moved.fault)}" if moved.fault else ""
+    return f"{word} {decimal(moved.done_bytes)} of {decimal(moved.bytes)}{fault}"
 
 
 def _input(text: str) -> tuple[str, int, str]:
@@ -185,6 +262,29 @@ def _input(text: str) -> tuple[str, int, str]:
 def _output(text: str) -> tuple[str, int]:
     key, size = _parts("--output", text, 2)
     return key, parse_bytes("--output", size)
+
+
+def _check_federates(federate: Federate, peers: list[str] | None, on_preempted: OnPreempted) -> None:
+    if federate is Federate.NEVER and (peers or on_preempted is not OnPreempted.FAIL):
+        raise InputError(
+            "--peer and --on-preempted are of jobs that other clouds may run: add --federate allowed or only"
+        )
+
+
+def _explain(job: JobAnswer, attempts: Sequence[AttemptAnswer] | None = None) -> None:
+    tried = None if attempts is None else [_told(one) for one in attempts]
+    for sentence in explained(job.reason, job.outputs_reason, tried):
+        print_text(Text(sentence))
+
+
+def _told(one: AttemptAnswer) -> ToldAttempt:
+    is_awarded = one.awarded_at is not None
+    faults = [None if moved is None else moved.fault for moved in (one.inputs, one.outputs)]
+    return ToldAttempt(one.attempt, one.peer, is_awarded, one.outcome, one.why, *faults)
+
+
+def _words_of(reason: str | None) -> str:
+    return (reason or "-").replace("_", " ")
 
 
 def _parts(option: str, text: str, count: int) -> list[str]:

@@ -27,8 +27,8 @@ def register(app: typer.Typer) -> None:
 def move(
     client: TenureClient,
     cloud: str,
-    instance: Annotated[str, typer.Argument(help="A running instance, which is no group.")],
-    node: Annotated[str, typer.Argument(help="The node that it runs on now.")],
+    instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="A running instance, which is no group.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The node that it runs on now.")],
     *,
     as_json: options.Json = False,
 ) -> None:

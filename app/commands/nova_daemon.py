@@ -141,7 +141,7 @@ def _figures(host: str, port: int | None) -> NovaFigures:
         try:
             _say(f"metrics on http://{host}:{figures.serve(host, port)}/metrics")
         except OSError as error:
-            raise InputError(f"--port or TENURE_NOVA_PORT: {error}") from None
+            raise InputError(f"--port or TENURE_NOVA_PORT {port}: {error.strerror or error}") from None
     return figures
 
 

@@ -25,9 +25,9 @@ def register(app: typer.Typer) -> None:
 def observe(
     client: TenureClient,
     cloud: str,
-    instance: Annotated[str, typer.Argument(help="An on-demand instance, known or not.")],
-    node: Annotated[str, typer.Argument(help="The node that it runs on.")],
-    flavor: Annotated[str, typer.Argument(help="The flavor that it has.")],
+    instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="An on-demand instance, known or not.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The node that it runs on.")],
+    flavor: Annotated[str, typer.Argument(metavar="FLAVOR", help="The flavor that it has.")],
     *,
     project: Annotated[str | None, typer.Option(metavar="ID", help="The project that it is for.")] = None,
     user: Annotated[str | None, typer.Option(metavar="ID", help="The user who asked for it.")] = None,
@@ -49,7 +49,7 @@ def observe(
 def abort(
     client: TenureClient,
     cloud: str,
-    instance: Annotated[str, typer.Argument(help="An instance that was accepted.")],
+    instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="An instance that was accepted.")],
     *,
     as_json: options.Json = False,
 ) -> None:
@@ -65,7 +65,7 @@ def abort(
 def resize(
     client: TenureClient,
     cloud: str,
-    node: Annotated[str, typer.Argument(help="The node.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The node.")],
     *,
     cores: Annotated[int, typer.Option(metavar="N", min=1, help="Its cores.")],
     memory: Annotated[int, typer.Option(metavar="MIB", min=0, help="Its memory in MiB; 0: not counted.")] = 0,

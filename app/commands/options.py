@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from app.commands.connecting import LOCAL, cloud_meant, complete_clouds, connect
+from app.commands.faulty import in_options, options_of
 
 __all__ = ["LOCAL"]
 
@@ -127,7 +128,7 @@ def on_cloud(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command with the options --url, --token and --cloud, which give it its first two arguments."""
 
     def connected(*, url: Url = LOCAL, token: Token = None, cloud: Cloud = None, **given: Any) -> None:  # noqa: ANN401
-        with connect(url, token) as client:
+        with connect(url, token) as client, in_options(options_of(command)):
             command(client, cloud_meant(client, cloud), **given)
 
     return with_options(connected, command, 2)
@@ -137,7 +138,7 @@ def on_service(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command with the options --url and --token, which give it its first argument."""
 
     def connected(*, url: Url = LOCAL, token: Token = None, **given: Any) -> None:  # noqa: ANN401 - as above
-        with connect(url, token) as client:
+        with connect(url, token) as client, in_options(options_of(command)):
             command(client, **given)
 
     return with_options(connected, command, 1)

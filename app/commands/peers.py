@@ -6,23 +6,37 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from app.commands import options
 from app.commands.changing import changing
+from app.commands.faulty import in_options
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import on_service
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent
 from app.domain.inputs import InputError, parse_bytes, parse_duration
+from app.domain.jobs import MOST_JOB_INSTANCES
 from app.domain.times import SECOND_US
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.peers import CloudStandingAnswer, CountedAnswer, LinkAnswer, PeerAnswer
 
 _MOST_TOKEN = 1000
+_OPTIONS = {
+    "name": "the peer's name",
+    "url": "the URL",
+    "cloud": "--their-cloud",
+    "token": "--token-file",
+    "link_mbit_s": "--link",
+    "quota.offers": "--offers",
+    "quota.cores_share": "--cores-share",
+    "quota.count": "--count",
+    "quota.lifetime_s": "--longest",
+    "quota.data_bytes": "--data",
+}
 _COLUMNS = (
     Column("peer", 10),
     Column("url", 5),
@@ -72,11 +86,14 @@ TokenFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="A file with the token of the role peer that it gave us; - asks for it."),
 ]
-Offers = Annotated[int | None, typer.Option(min=0, help="How many of its attempts may hold room at once.")]
+Offers = Annotated[int | None, typer.Option(min=0, help="How many of its attempts may hold room at once; 20 at first.")]
 CoresShare = Annotated[
-    int | None, typer.Option(min=0, max=100, help="The cores that it may have, in per cent of those of open nodes.")
+    int | None,
+    typer.Option(min=0, max=100, help="The cores that it may have, in per cent of those of open nodes; 10 at first."),
 ]
-Count = Annotated[int | None, typer.Option(min=1, help="The most instances of one job.")]
+Count = Annotated[
+    int | None, typer.Option(min=1, max=MOST_JOB_INSTANCES, help="The most instances of one job; 256 at first.")
+]
 ObjectsUrl = Annotated[
     str | None, typer.Option(metavar="URL", help="The endpoint of its object store; without it no data is moved.")
 ]
@@ -91,9 +108,11 @@ LinkRate = Annotated[
     ),
 ]
 DataShare = Annotated[
-    str | None, typer.Option("--data", metavar="BYTES", help="The most data of all of its jobs here: 100GB.")
+    str | None, typer.Option("--data", metavar="BYTES", help="The most data of all of its jobs here; 100GB at first.")
 ]
-Longest = Annotated[str | None, typer.Option(metavar="TIME", help="The longest lifetime of one job: 12h, 30d.")]
+Longest = Annotated[
+    str | None, typer.Option(metavar="TIME", help="The longest lifetime of one job: 12h; 30d at first.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -137,7 +156,7 @@ def add(
     token = _token(token_file)
     if token is None:
         raise InputError("a new peer needs --token-file, with the token of the role peer that it gave us")
-    with _changing():
+    with _changing(), in_options(_OPTIONS):
         quota = _quota(offers, cores_share, count, longest, data)
         entered = client.add_peer(
             peer, peer_url, their_cloud, token, quota=quota, objects_url=objects_url, link_mbit_s=link
@@ -176,16 +195,18 @@ def change(
     as_json: options.Json = False,
 ) -> None:
     """Change where a peer is, the token that it gave us, or what it may have here. The rest stays as it is."""
-    with _changing():
-        changed = client.change_peer(
-            peer,
-            url=peer_url,
-            cloud=their_cloud,
-            token=_token(token_file),
-            quota=_quota(offers, cores_share, count, longest, data),
-            objects_url=objects_url,
-            link_mbit_s=link,
-        )
+    given: dict[str, Any] = {
+        "url": peer_url,
+        "cloud": their_cloud,
+        "token": _token(token_file),
+        "quota": _quota(offers, cores_share, count, longest, data),
+        "objects_url": objects_url,
+        "link_mbit_s": link,
+    }
+    if not any(one is not None for one in given.values()):
+        raise InputError("say what is to change: --peer-url, --cores-share, ... (tenure peer set --help)")
+    with _changing(), in_options(_OPTIONS):
+        changed = client.change_peer(peer, **given)
     _print(changed, as_json=as_json)
 
 
@@ -245,7 +266,8 @@ def _token(file: Path | None) -> str | None:
     try:
         text = _asked_for() if str(file) == "-" else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else "it holds no text"
+        raise InputError(f"--token-file {file}: {why}") from error
     if not text.strip():
         raise InputError(f"{file} holds no token")
     return text.strip()

@@ -32,7 +32,7 @@ _LEGEND = (
     "beyond the declared lifetime, now or earlier, of those admitted; lately: the core time beyond it in four weeks,\n"
     "and how much is allowed; - is no limit, * a quota of the owner's own"
 )
-Owner = Annotated[str, typer.Argument(help="What the names of its tokens have up to their first dot.")]
+Owner = Annotated[str, typer.Argument(metavar="OWNER", help="What the names of its tokens have up to their first dot.")]
 
 
 def register(app: typer.Typer) -> None:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from app.commands import options
 from app.commands.connecting import cloud_meant, connect
+from app.commands.faulty import in_options, options_of
 from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import estimated, length, moment, percent
@@ -59,7 +60,7 @@ def quote(
         raise InputError(f"--probability {probability:g} is not between 0 and 1")
     lifetime_us = None if lifetime is None else parse_duration(lifetime)
     lifetime_s = None if lifetime_us is None else lifetime_us / SECOND_US
-    with connect(url, token) as client:
+    with connect(url, token) as client, in_options(options_of(quote)):
         answer = client.quotes(
             cloud_meant(client, cloud), flavor=flavor, eviction_probability=probability, lifetime_s=lifetime_s
         )

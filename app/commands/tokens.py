@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 
 def create(
-    name: Annotated[str, typer.Argument(help="Name of its holder; no other valid token has it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of its holder; no other valid token has it.")],
     *,
     role: Annotated[Role, typer.Option(help="The role, that is, the purpose of the token.")],
     cloud: Annotated[str | None, typer.Option(help="The only cloud that it is for.", show_default="all")] = None,
@@ -84,7 +84,7 @@ def list_tokens(*, data_dir: DataDir = None, database_url: DatabaseUrl = None, a
 
 
 def revoke(
-    name: Annotated[str, typer.Argument(help="The name of a valid token.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a valid token.")],
     *,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,

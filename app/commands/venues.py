@@ -31,7 +31,10 @@ METHODS = ("thesis", "tenure")
 _FIRST_DAY = "2015-06-12"
 
 Prices = Annotated[
-    Path, typer.Argument(help="Prices: CSV, AWS' price history as JSON, gzip; or a folder of availability.")
+    Path,
+    typer.Argument(
+        metavar="PRICES", help="Prices: CSV, AWS' price history as JSON, gzip; or a folder of availability."
+    ),
 ]
 Method = Annotated[str, typer.Option(metavar="|".join(METHODS), help="The rule: the thesis' or this service's own.")]
 What = Annotated[list[str], typer.Option(metavar="|".join(WHATS), help="The question; several with commas.")]

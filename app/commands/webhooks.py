@@ -11,13 +11,15 @@ from rich.table import Table
 
 from app.commands import options
 from app.commands.changing import changing
+from app.commands.faulty import in_options
 from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json, print_list
 from app.commands.tables import numbers_table
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.webhooks import DeadLetterAnswer, WebhookAnswer
 
-Webhook = Annotated[str, typer.Argument(help="The webhook's id.")]
+_OPTIONS = {"url": "the receiver's URL", "kinds": "--kind", "seqs": "--seq"}
+Webhook = Annotated[str, typer.Argument(metavar="WEBHOOK", help="The webhook's id.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +50,7 @@ def create(
     as_json: options.Json = False,
 ) -> None:
     """Send events to a URL. The secret that signs them is shown only this once."""
-    with _changing(cloud):
+    with _changing(cloud), in_options(_OPTIONS):
         made = client.create_webhook(cloud, receiver, kinds=kind, after_seq=after_seq)
     if as_json:
         print_json(json_of(made))
@@ -118,7 +120,7 @@ def replay(
     as_json: options.Json = False,
 ) -> None:
     """Try dead letters once more."""
-    with changing(f"webhook dead {webhook} --cloud {cloud}"):
+    with changing(f"webhook dead {webhook} --cloud {cloud}"), in_options(_OPTIONS):
         answer = client.replay_dead_letters(cloud, webhook, seqs=seq)
     if as_json:
         print_json(json_of(answer))

@@ -112,7 +112,7 @@ class FlavorExists(Conflict):
 
 
 class InstanceConflict(Conflict):
-    """The instance id was used before with another body."""
+    """The instance id was used before with another body, or is kept for a job of a peer."""
 
 
 class PeerExists(Conflict):
@@ -120,7 +120,7 @@ class PeerExists(Conflict):
 
 
 class OfferConflict(Conflict):
-    """The attempt was offered before with another body."""
+    """The attempt was offered or awarded before with another body, or has not ended yet."""
 
 
 class DataUnavailable(Conflict):
@@ -381,6 +381,10 @@ class Overloaded(Unavailable):
 
 class VenueBusy(Unavailable):
     """Prices of venues are being written, and what the request changes waits for nobody. Send it again."""
+
+
+class ObjectsUnavailable(Unavailable):
+    """The service's object store does not answer, so nobody knows whether a job's inputs are there. Send it again."""
 
 
 class ServiceStopping(Unavailable):

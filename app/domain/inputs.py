@@ -11,11 +11,11 @@ from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Resources
 
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|m|h|d)?")
-_BYTES = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(KB|MB|GB|TB)?", re.ASCII)
+_BYTES = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(kB|KB|MB|GB|TB)?", re.ASCII)
 _NODES = re.compile(r"(\d{1,6})x(\d{1,6})")
 _UNIT_US = {"s": SECOND_US, "m": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US, None: SECOND_US}
 
-_UNIT_BYTES = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, None: 1}
+_UNIT_BYTES = {"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, None: 1}
 
 
 class InputError(ValueError):
@@ -31,10 +31,10 @@ def parse_duration(text: str) -> int:
 
 
 def parse_bytes(option: str, text: str) -> int:
-    """Return the bytes of a size such as 125MB or 1.25GB, in powers of ten. A bare number means bytes."""
+    """Return the bytes of a size such as 64kB, 125MB or 1.25GB, in powers of ten. A bare number means bytes."""
     found = _BYTES.fullmatch(text.strip())
     if not found:
-        raise InputError(f"{option} {text!r} is no number of bytes: write 125MB or 1.25GB")
+        raise InputError(f"{option} {text!r} is no number of bytes: write 500, 64kB, 125MB or 1.25GB")
     return round(Decimal(found[1]) * _UNIT_BYTES[found[2]])
 
 

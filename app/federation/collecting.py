@@ -12,7 +12,7 @@ from typing import Any
 
 from app.domain.events import Event, JobCollected, JobOutputsLost
 from app.domain.jobs import AttemptKey, DataFault, DataObject
-from app.engine.cloud import Cloud, JobRecord
+from app.engine.cloud import KEPT_US, Cloud, JobRecord
 from app.federation.rules.data import Direction, Transfer, WantedObject, are_outputs, is_sha256, is_under, pause_s
 from app.federation.rules.peers import Peer
 from app.federation.store import PeerStore, Transfers
@@ -22,6 +22,8 @@ from app.platform.outbound.connection import NoAnswer
 logger = logging.getLogger(__name__)
 
 _ASKED_AGAIN_S = 2.0
+_MOST_NOTED = 10_000
+"""With so many attempts noted, those that may be asked for again are left out."""
 _TURN_S = 0.5
 """The time that a turn waits for the answers of hosts."""
 _OK, _NO_CONTENT, _NOT_FOUND = 200, 204, 404
@@ -32,10 +34,13 @@ Append = Callable[[Callable[[Cloud, int], Sequence[Event]]], Coroutine[Any, Any,
 
 
 class OutputCollector:
-    """Fetches outputs. A host that is slow to answer keeps no other one waiting, and is asked again after a rest."""
+    """Fetches outputs. A host that is slow to answer keeps no other one waiting, and is asked again after a rest.
 
-    def __init__(self, transfers: Transfers, peers: PeerStore, asker: Asker) -> None:
-        self._transfers, self._peers, self._asker = transfers, peers, asker
+    Outputs are lost seven days after the job has ended, when its host keeps them no more. `now_us`: the server's clock.
+    """
+
+    def __init__(self, transfers: Transfers, peers: PeerStore, asker: Asker, now_us: Callable[[], int]) -> None:
+        self._transfers, self._peers, self._asker, self._now_us = transfers, peers, asker, now_us
         self._not_before: dict[tuple[int, AttemptKey], float] = {}
         self._silent: dict[str, tuple[int, float]] = {}
         self._talks: dict[tuple[int, str], asyncio.Task[None]] = {}
@@ -80,10 +85,12 @@ class OutputCollector:
     ) -> None:
         """Take the next step with the outputs of a job."""
         failed = next((one.fault for one in rows if one.state == "failed"), None)
-        if peer is None or failed is not None:
-            await append(_once(record, lambda at_us: _lost(record, failed or DataFault.NO_PEER, at_us)))
-        elif rows and all(one.state == "stored" for one in rows):
+        is_kept = record.ended_us is not None and self._now_us() < record.ended_us + KEPT_US
+        if rows and all(one.state == "stored" for one in rows):
             await append(_once(record, lambda at_us: _collected(record, rows, at_us)))
+        elif peer is None or failed is not None or not is_kept:
+            why = failed or (DataFault.GONE if peer else DataFault.NO_PEER)
+            await append(_once(record, lambda at_us: _lost(record, why, at_us)))
         elif not rows or any(one.fault == DataFault.LINK for one in rows):
             await self._ask(where[0], record, peer, append)
 
@@ -117,6 +124,8 @@ class OutputCollector:
         failures, rests_until_s = self._silent.get(peer.name, (0, 0.0))
         if monotonic() < max(self._not_before.get((cloud_id, key), 0.0), rests_until_s):
             return None
+        if len(self._not_before) >= _MOST_NOTED:
+            self._not_before = {one: at_s for one, at_s in self._not_before.items() if at_s > monotonic()}
         self._not_before[cloud_id, key] = monotonic() + _ASKED_AGAIN_S
         url = f"{peer.url}/v1/clouds/{peer.cloud}/offers/{key.job}/{key.attempt}/{what}"
         try:

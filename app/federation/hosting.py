@@ -15,6 +15,7 @@ from app.federation.lodging import GivenData, Lodging, MadeOutputs, Staged
 from app.federation.peering import KnownPeers, quota_of
 from app.federation.rules.data import Direction
 from app.federation.rules.foreignside import (
+    AWARDED_BEFORE,
     ID_TAKEN,
     PAUSED,
     QUOTA,
@@ -84,10 +85,12 @@ class Hosting:
             ask = ForeignAsk(key, flavor, job.count, job.lifetime_us, job.eviction_probability, job.hold_us, *data)
             return decide_offer(cloud, ask, quota, quotes(cloud), at_us)
 
-        answer = await self._decided(cloud_name, key, decide, (held_name(key),))
-        if answer.word is Word.UNKNOWN:  # its quota, which is not written down
-            return OfferAnswer(Word.REFUSED, reason=PAUSED if quota is None else QUOTA)
-        return answer
+        answer = await self._decided(cloud_name, key, decide, (held_name(key),), (run_name(key),))
+        if answer.word is not Word.UNKNOWN:
+            return answer
+        if key in (await self._scheduler.state(cloud_name)).jobs.host.attempts:
+            return OfferAnswer(Word.REFUSED, reason=AWARDED_BEFORE)
+        return OfferAnswer(Word.REFUSED, reason=PAUSED if quota is None else QUOTA)  # these are not written down
 
     async def award(self, cloud_name: str, key: AttemptKey, given: GivenData | None) -> OfferAnswer:
         """Start an attempt whose room is held still; what was never heard of can never be offered later.
@@ -105,13 +108,13 @@ class Hosting:
         return await self._with_staged(cloud_name, key, replace(answer, reason=_told(answer.reason)))
 
     async def outputs(self, cloud_name: str, key: AttemptKey) -> MadeOutputs:
-        """Return the outputs of an attempt, with links to read them. Raises OfferNotFound."""
-        answer, cloud_id = await self.known(cloud_name, key), await self._scheduler.cloud_id(cloud_name)
+        """Return the outputs of an attempt, with links to read them. Raises OfferConflict before its end."""
+        answer, cloud_id = await self._ended(cloud_name, key), await self._scheduler.cloud_id(cloud_name)
         return await self._lodging.outputs(cloud_id, cloud_name, key, answer.word)
 
     async def release(self, cloud_name: str, key: AttemptKey) -> None:
-        """Let the outputs of an attempt go, at the word of its origin. Raises OfferNotFound."""
-        await self.known(cloud_name, key)
+        """Let the outputs of an attempt go, at the word of its origin. Raises OfferConflict before its end."""
+        await self._ended(cloud_name, key)
         await self._lodging.release(await self._scheduler.cloud_id(cloud_name), key)
 
     async def _take(self, cloud_name: str, key: AttemptKey, peer: Peer, given: GivenData | None) -> None:
@@ -141,6 +144,7 @@ class Hosting:
         key: AttemptKey,
         decide: Callable[[Cloud, int], Sequence[Event]],
         starts: tuple[str, ...] = (),
+        keeps: tuple[str, ...] = (),
     ) -> OfferAnswer:
         """Write down what a message leads to, and return the word on its attempt right after that.
 
@@ -159,7 +163,7 @@ class Hosting:
             return decided
 
         try:
-            await self._scheduler.change(cloud_name, decide_and_look, None, starts)
+            await self._scheduler.change(cloud_name, decide_and_look, None, starts, keeps)
         except InstanceConflict:  # ids are shared: somebody here has started one of this name
             return await self._decided(cloud_name, key, lambda cloud, at_us: decide_taken(cloud, key, at_us))
         return found[0]
@@ -172,6 +176,13 @@ class Hosting:
             cloud = await self._scheduler.state(cloud_name)
             if key not in cloud.jobs.host.attempts:
                 raise OfferNotFound("there is no such attempt")
+        return answer
+
+    async def _ended(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
+        """Return the word on an attempt that is over. Raises OfferNotFound, OfferConflict if it is not over."""
+        answer = await self.known(cloud_name, key)
+        if answer.word in {Word.HELD, Word.STAGING, Word.RUNNING}:
+            raise OfferConflict(f"the attempt is {answer.word.value}: its outputs are there once it has finished")
         return answer
 
     async def word(self, cloud_name: str, key: AttemptKey) -> OfferAnswer:
@@ -190,7 +201,8 @@ def _word(cloud: Cloud, key: AttemptKey, at_us: int) -> OfferAnswer:
     word, known = word_told(cloud, key, at_us), cloud.jobs.host.attempts.get(key)
     held_us = max(known.until_us - at_us, 0) if known is not None and word is Word.HELD else 0
     promised = promised_to(cloud, key) if word is Word.HELD else None
-    return OfferAnswer(word, held_us, None if known is None else known.reason, promised)
+    reason = None if known is None else known.reason
+    return OfferAnswer(word, held_us, reason if word is Word.REFUSED else _told(reason), promised)
 
 
 def _told(reason: str | None) -> str | None:

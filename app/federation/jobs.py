@@ -11,8 +11,8 @@ import logging
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextvars import Context
-from dataclasses import dataclass
 from heapq import nsmallest
+from math import inf
 from time import monotonic
 from typing import Self, TypeGuard
 
@@ -23,6 +23,7 @@ from app.domain.times import seconds
 from app.domain.values import Clock
 from app.engine.cloud import Cloud, JobRecord
 from app.engine.jobs.attempts import Wish
+from app.federation.contacts import LONGEST_PAUSE_S, Contact
 from app.federation.lending import Lender
 from app.federation.peering import NOT_A_PEER, first_code
 from app.federation.rules.awayside import DueMessage, Heard, decide_away, wishes
@@ -44,22 +45,23 @@ from app.scheduling.store.log import LogAccess
 logger = logging.getLogger(__name__)
 
 _METHODS = {Wish.OFFER: "PUT", Wish.AWARD: "PUT", Wish.CANCEL: "DELETE"}
-_AT_ONCE = 16
-"""Messages to one peer about one cloud's jobs; so those that follow learn that it does not answer."""
 _TALKS_AT_ONCE = 16
-"""Each holds a connection to the database."""
+"""Each is with one peer about one cloud's jobs, and holds a connection to the database."""
+_TALK_S = 5.0
+"""A talk sends no more after this time, so that the next one gets its place; the other messages wait for their turn."""
 _TURN_S = 0.5
 """The time that a turn waits for the answers of peers."""
 _OK = frozenset({200, 201})
 _TOO_MANY = 429
-_LONGEST_PAUSE_S = 30.0
-_BROKEN_AFTER = 5
 _MOST_TOLD = 1000
 """The messages of one round to one peer about one cloud's jobs. Others follow; each is a task that takes memory."""
 _MOST_PASSED = 1000
 """With so many events an append passes over no more dead peers."""
 _ROUNDS = 3
 """Messages about one attempt in one turn: its offer and its award follow each other at once."""
+_ASKED_WITHIN_S = 60.0
+"""A worker that learns that a lease is over asks the host for its last word first, for so long at most."""
+_MOST_OVERDUE = 10_000
 _POLL_S = 2.0
 """The time between two questions for an attempt that runs."""
 _NO_PEER = "no_peer"
@@ -74,34 +76,6 @@ _REASON = re.compile(r"[a-z][a-z_]{0,39}", re.ASCII)
 
 
 _DueKey = tuple[str, int, Wish]
-
-
-@dataclass(slots=True)
-class _Contact:
-    """The failures in a row of the requests to a peer, and until when none is sent again."""
-
-    failures: int = 0
-    failed_s: float = 0.0
-    not_before_s: float = 0.0
-
-    def failed(self, sent_s: float) -> None:
-        """Note a failure. Requests that were under way when one failed are the same failure."""
-        if sent_s < self.failed_s:
-            return
-        self.failures, self.failed_s = self.failures + 1, monotonic()
-        self.not_before_s = monotonic() + min(_LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
-
-    def told_to_wait(self, seconds: int) -> None:
-        """Send nothing for a while. A peer that takes no more messages for now has not failed."""
-        self.not_before_s = monotonic() + min(_LONGEST_PAUSE_S, seconds)
-
-    @property
-    def rests(self) -> bool:
-        return monotonic() < self.not_before_s
-
-    @property
-    def is_broken(self) -> bool:
-        return self.rests and self.failures >= _BROKEN_AFTER
 
 
 class JobKeeper:
@@ -119,9 +93,10 @@ class JobKeeper:
     ) -> None:
         self._clouds, self._states, self._locks = clouds, states, locks
         self._peers, self._asker, self._now_us, self._lender = peers, asker, now_us, lender
-        self._contacts: dict[str, _Contact] = {}
+        self._contacts: dict[str, Contact] = {}
         self._runs: dict[tuple[int, str, int], float] = {}
         self._started: set[tuple[int, str, int]] = set()
+        self._overdue: dict[tuple[int, str, int], float] = {}
         self._talks: dict[tuple[int, str], asyncio.Task[int]] = {}
         self._places = asyncio.Semaphore(_TALKS_AT_ONCE)
 
@@ -167,11 +142,13 @@ class JobKeeper:
     async def _talk(self, cloud_id: int, name: str, peer: str) -> int:
         """Tell a peer what is due to it, and append what follows; return how many events that was."""
         written, told = 0, set[_DueKey]()
-        async with self._places, self._locks.held(peer_lock(cloud_id, peer)) as hold:
+        lane = self._contact(peer).lane()
+        async with lane, self._places, self._locks.held(peer_lock(cloud_id, peer)) as hold:
+            until_s = monotonic() + _TALK_S
             for _ in range(0 if hold is None else _ROUNDS):
                 cloud = await self._states.current(cloud_id)
                 due = self._most_urgent(cloud_id, wishes(cloud, peer), told)
-                heard = await self._heard((cloud_id, name), cloud, due)
+                heard = await self._heard((cloud_id, name), cloud, due, until_s)
                 if not heard:
                     break
                 told.update(map(_due_key, due))
@@ -191,6 +168,9 @@ class JobKeeper:
                 due.append((one.wish is not Wish.OFFER, self._due_s(cloud_id, one.record), number, one))
         return [one for *_, one in nsmallest(_MOST_TOLD, due)]
 
+    def _contact(self, peer: str) -> Contact:
+        return self._contacts.setdefault(peer, Contact())
+
     def _is_due(self, cloud_id: int, sent: DueMessage) -> bool:
         """Return False for an attempt that ran when it was last asked for, not long ago."""
         return sent.wish is not Wish.AWARD or monotonic() >= self._due_s(cloud_id, sent.record)
@@ -207,17 +187,30 @@ class JobKeeper:
             recorded: list[Recorded] = []
             for step in (decide_completed, decide_due):
                 recorded += [cloud.apply(event) for event in step(cloud, at_us)]
-            following = [cloud.apply(event) for event in _away(cloud, heard, at_us)]  # one by one, as they are decided
+            names = [name for name in cloud.jobs.open if not self._asks_first(where[0], cloud.jobs.by_id[name], at_us)]
+            following = [cloud.apply(event) for event in _away(cloud, heard, at_us, names)]  # each as it is decided
             while following:
                 recorded += following
                 unsent = self._unsent(cloud, following) if len(recorded) < _MOST_PASSED else []
-                names = [one.job for one in unsent]
-                following = [cloud.apply(event) for event in _away(cloud, unsent, at_us, names)]
+                passed = [one.job for one in unsent]
+                following = [cloud.apply(event) for event in _away(cloud, unsent, at_us, passed)]
             return recorded
 
         recorded = await self._states.appender(where[0]).append_decided(decide)
         count_jobs(where[1], recorded)
         return len(recorded)
+
+    def _asks_first(self, cloud_id: int, record: JobRecord, at_us: int) -> bool:
+        """Return True for an attempt whose lease is over, before this worker has asked its host once more for its end.
+
+        It may have ended well while no worker was there to ask.
+        """
+        if not record.away.is_overdue(at_us):
+            return False
+        if len(self._overdue) >= _MOST_OVERDUE:  # some are asked for again, which does no harm
+            self._overdue.clear()
+        key = cloud_id, record.asked.job, record.away.attempt
+        return monotonic() < self._overdue.setdefault(key, monotonic()) + _ASKED_WITHIN_S
 
     def _unsent(self, cloud: Cloud, recorded: Sequence[Recorded]) -> list[Heard]:
         """Return the offers to peers that have not answered for long: they are declined, and no message is sent.
@@ -236,19 +229,21 @@ class JobKeeper:
         broken = {name for name in record.asked.peers if name in self._contacts and self._contacts[name].is_broken}
         return peer in broken and len(broken) < len({*record.asked.peers})
 
-    async def _heard(self, where: tuple[int, str], cloud: Cloud, due: Sequence[DueMessage]) -> list[Heard]:
-        """Send what is due, and return the answers."""
+    async def _heard(
+        self, where: tuple[int, str], cloud: Cloud, due: Sequence[DueMessage], until_s: float
+    ) -> list[Heard]:
+        """Send what is due, as long as there is time, and return the answers."""
         offers = [_body(cloud, sent) for sent in due]  # before anything is awaited, because the state may change then
         peers = {peer.name: peer for peer in await self._peers.all()} if due else {}
         taken = await self._taken(where[0], due)
         bodies = [await self._award(where[0], sent) or body for sent, body in zip(due, offers, strict=True)]
-        places = asyncio.Semaphore(_AT_ONCE)
 
         async def one(sent: DueMessage, body: Mapping[str, object] | None) -> Heard | None:
             if sent.wish is Wish.OFFER and sent.record.asked.job in taken:
                 return Heard(sent.record.asked.job, sent.peer, sent.record.away.attempt, None, ID_TAKEN)
-            async with places:
-                return await self._send(where, sent, body, peers.get(sent.peer))
+            async with self._contact(sent.peer).messages:
+                is_due = monotonic() < until_s and cloud.jobs.by_id.get(sent.record.asked.job) is sent.record
+                return await self._send(where, sent, body, peers.get(sent.peer)) if is_due else None
 
         found = await asyncio.gather(*(one(sent, body) for sent, body in zip(due, bodies, strict=True)))
         heard = [one for one in found if one is not None]
@@ -291,19 +286,25 @@ class JobKeeper:
     ) -> Heard | None:
         """Send one message, and return the word of the answer; None if it is to be sent again."""
         (cloud_id, cloud_name), away, job = where, sent.record.away, sent.record.asked.job
-        contact = self._contacts.setdefault(sent.peer, _Contact())
+        contact = self._contact(sent.peer)
         is_passed = self._is_passed(sent.peer, sent.record)
         why_not = _why_not(peer, is_passed=is_passed) if sent.wish is Wish.OFFER else None
         if why_not is not None:
             return Heard(job, sent.peer, away.attempt, None, why_not)
-        if peer is None or contact.rests:
+        key = cloud_id, job, away.attempt
+        if key in self._overdue:
+            self._overdue[key] = -inf  # it is asked now, or cannot be
+        if peer is None or contact.rests(_longest_rest_s(sent)):
             return None
         url = f"{peer.url}/v1/clouds/{peer.cloud}/offers/{job}/{away.attempt}"
         url += "/award" if sent.wish is Wish.AWARD else ""
         sent_s = monotonic()
         try:
             with OFFER_S.labels(sent.peer).time():
-                reply = await self._asker.ask(Inquiry(peer.name, _METHODS[sent.wish], url, peer.secret, body))
+                try:
+                    reply = await self._asker.ask(Inquiry(peer.name, _METHODS[sent.wish], url, peer.secret, body))
+                finally:
+                    contact.answered(sent_s)
             if reply.status == _TOO_MANY and reply.retry_after_s:
                 contact.told_to_wait(reply.retry_after_s)
                 OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "later").inc()
@@ -316,10 +317,15 @@ class JobKeeper:
             OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "no_answer").inc()
             logger.warning("peer %s does not answer: %s", sent.peer, error)
             return None
-        contact.failures = 0
+        contact.failures, contact.not_before_s = 0, 0.0  # the award follows its offer at once
         await self._lender.heard(cloud_id, sent.record, heard.word, reply.body)
         OFFERS.labels(cloud_name, sent.peer, sent.wish.value, str(heard.word)).inc()
         return heard
+
+
+def _longest_rest_s(sent: DueMessage) -> float:
+    """Return the longest rest after a failure. An offer is sent within its time: its peer may be the only one."""
+    return seconds(sent.record.asked.answer_us) / 2 if sent.wish is Wish.OFFER else LONGEST_PAUSE_S
 
 
 def _was_sent(record: JobRecord, peer: str) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict
+from time import monotonic
 from typing import Any
 
+from app.domain.errors import ObjectsUnavailable
 from app.domain.jobs import AttemptKey, DataFault, DataObject, Word
 from app.domain.times import SECOND_US
 from app.engine.cloud import JobRecord
@@ -15,6 +18,10 @@ from app.platform.outbound.objects import NoSuchObject, ObjectStore, StoreUnavai
 
 _FAULTS = frozenset(map(str, DataFault))
 _LEAST_LINK_S = 60
+_CHECKED_WITHIN_S = 10.0
+"""The time that the store has to tell of all inputs of a job."""
+_MOST_TOLD = 10_000
+"""The number of attempts of which it is remembered what was entered last."""
 _TELLING = frozenset({Word.STAGING, Word.RUNNING, Word.FINISHED})
 """Words that tell how far the inputs are: a job that runs, or that has finished, has all of them."""
 
@@ -50,19 +57,26 @@ class Lender:
         news = _staged(told, whole) if word is Word.STAGING else (whole, None)
         if self._told.get((cloud_id, key)) != news:
             await self._transfers.tell(cloud_id, key, whole, *news)
+            if len(self._told) >= _MOST_TOLD:  # what was told is told again, which changes nothing
+                self._told.clear()
             self._told[cloud_id, key] = news
 
     async def check(self, inputs: tuple[DataObject, ...]) -> str | None:
-        """Return the reason why inputs cannot be given to a host; None: they can."""
+        """Return the reason why inputs cannot be given to a host; None: they can.
+
+        Raises ObjectsUnavailable if the store does not tell in time.
+        """
         if self._objects is None:
             return "this service has no object store (TENURE_OBJECTS_URL)"
+        until_s = monotonic() + _CHECKED_WITHIN_S
         for one in inputs:
             try:
-                size = await self._objects.size(one.key)
+                async with asyncio.timeout(until_s - monotonic()):
+                    size = await self._objects.size(one.key)
             except NoSuchObject:
                 return f"there is no object {one.key!r}"
-            except StoreUnavailable as error:
-                return str(error)
+            except (StoreUnavailable, TimeoutError) as error:
+                raise ObjectsUnavailable(f"the object store does not tell whether {one.key!r} is there") from error
             if size != one.bytes:
                 return f"object {one.key!r} has {size} bytes, not {one.bytes}"
         return None

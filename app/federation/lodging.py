@@ -8,7 +8,7 @@ from typing import NamedTuple
 from app.domain.errors import OfferConflict, PeerRefused
 from app.domain.events import RoomHeld
 from app.domain.jobs import AttemptKey, DataFault, DataObject, OutputObject, Word
-from app.federation.rules.data import Direction, WantedObject, data_bytes, is_under, output_place
+from app.federation.rules.data import Direction, Transfer, WantedObject, data_bytes, is_under, output_place
 from app.federation.rules.peers import Peer
 from app.federation.store import Transfers
 from app.platform.outbound.objects import ObjectStore
@@ -73,15 +73,16 @@ class Lodging:
         inputs = [one.object for one in given.inputs]
         if bool(inputs) != bool(room.stage_us) or data_bytes(inputs, given.outputs) > room.data_bytes:
             raise OfferConflict("the award brings other data than was offered")
+        if any(len({one.key for one in group}) < len(group) for group in (inputs, given.outputs)):
+            raise OfferConflict("the award names an object twice")
         known = await self._transfers.of_attempt(cloud_id, key)
-        kept = {one.key: (one.bytes, one.sha256) for one in known if one.direction == Direction.IN}
-        if kept and kept != {one.key: (one.bytes, one.sha256) for one in inputs}:
+        if not _holds(given, known):
             raise OfferConflict("the attempt was awarded before with other data")
         links = [WantedObject(one.object.key, one.object.bytes, one.object.sha256, one.url) for one in given.inputs]
         await self._transfers.enter(cloud_id, Direction.IN, key, links)
-        if not any(one.direction == Direction.SEAL for one in known):
-            outputs = [WantedObject(one.key, one.bytes) for one in given.outputs]
-            await self._transfers.enter(cloud_id, Direction.SEAL, key, outputs)
+        sealed = {one.key for one in known if one.direction == Direction.SEAL}
+        outputs = [WantedObject(one.key, one.bytes) for one in given.outputs if one.key not in sealed]
+        await self._transfers.enter(cloud_id, Direction.SEAL, key, outputs)
 
     async def staged(self, cloud_id: int, key: AttemptKey) -> Staged:
         """Return what has come of an attempt's inputs."""
@@ -112,3 +113,14 @@ class Lodging:
     async def release(self, cloud_id: int, key: AttemptKey) -> None:
         """Let the outputs of an attempt go: its origin has them, or wants none."""
         await self._transfers.release(cloud_id, key)
+
+
+def _holds(given: GivenData, known: Sequence[Transfer]) -> bool:
+    """Return True if an award brings all that was entered for its attempt before, perhaps by an award that broke off.
+
+    Nothing of the attempt has run yet.
+    """
+    inputs = {(one.object.key, one.object.bytes, one.object.sha256) for one in given.inputs}
+    outputs = {(one.key, one.bytes) for one in given.outputs}
+    came = {(one.key, one.bytes, one.sha256) for one in known if one.direction == Direction.IN}
+    return came <= inputs and {(one.key, one.bytes) for one in known if one.direction == Direction.SEAL} <= outputs

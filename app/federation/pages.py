@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.domain.jobs import AwayEnd
-from app.engine.cloud import JobRecord, Try
+from app.domain.events import RoomHeld
+from app.domain.jobs import AttemptKey, AwayEnd, Word
+from app.engine.cloud import Cloud, JobRecord, Try, run_name
 from app.federation.rules.data import Direction, Transfer
+from app.federation.rules.reasons import ToldAttempt, explained
 from app.federation.rules.standings import preempted
 from app.federation.standings import CloudStanding, PeerStandings
 from app.federation.submitting import JobBoard
@@ -19,6 +21,7 @@ from app.platform.http.reached import reached
 from app.platform.pages.rendering import render
 from app.scheduling.scheduler import Scheduler
 
+T = TypeVar("T")
 _JOBS_ON_PAGE = 100
 _WIDTH = 1000
 _LEAST = 4
@@ -38,6 +41,16 @@ class AttemptStrip(NamedTuple):
     data: str
 
 
+class Guest(NamedTuple):
+    """An attempt of a peer's job that holds room or runs here. `until_us`: until when it does, at most."""
+
+    key: AttemptKey
+    room: RoomHeld
+    word: Word
+    until_us: int
+    instance_id: str
+
+
 class PeerTruth(NamedTuple):
     """A peer's promise against what happened: the mean that was promised, and the interval of what was preempted."""
 
@@ -53,14 +66,23 @@ async def show_peers(request: Request) -> Response:
     if request.scope["state"]["caller"].cloud is not None:
         raise Forbidden("your token is for one cloud, and peers are of no cloud")
     found = await reached(request, PeerStandings).with_links()
-    return render(request, "federation.html", peers=found, truth=truth_of)
+    return render(request, "federation.html", peers=found, truth=truth_of, live="/ui/live")
 
 
 async def show_jobs(request: Request) -> Response:
-    """Show the jobs of a cloud, the newest first."""
-    jobs = await reached(request, JobBoard).all(request.path_params["cloud"])
-    newest = jobs[: -_JOBS_ON_PAGE - 1 : -1]
-    return render(request, "jobs.html", jobs=[(job, status_of(job)) for job in newest], count=len(jobs))
+    """Show the jobs of a cloud, and those of peers here, the newest first."""
+    cloud_name = request.path_params["cloud"]
+    jobs = await reached(request, JobBoard).all(cloud_name)
+    guests = guests_of(await reached(request, Scheduler).state(cloud_name))
+    return render(
+        request,
+        "jobs.html",
+        jobs=[(job, status_of(job)) for job in _newest(jobs)],
+        count=len(jobs),
+        guests=_newest(guests),
+        guest_count=len(guests),
+        live=f"/ui/clouds/{cloud_name}/live",
+    )
 
 
 async def show_job(request: Request) -> Response:
@@ -71,7 +93,49 @@ async def show_job(request: Request) -> Response:
     moved = await reached(request, JobBoard).moved(cloud_name, job.asked.job)
     strips = strips_of(job.tries, now_us, moved)
     data = _megabytes(sum(one.bytes for one in job.asked.inputs)), outputs_of(job)
-    return render(request, "job.html", job=job, status=status_of(job), strips=strips, inputs=data[0], outputs=data[1])
+    return render(
+        request,
+        "job.html",
+        job=job,
+        status=status_of(job),
+        strips=strips,
+        inputs=data[0],
+        outputs=data[1],
+        told=[*explained(job.reason, job.collected and job.collected.reason, told_of(job.tries, moved))],
+        live=f"/ui/clouds/{cloud_name}/live",
+    )
+
+
+def told_of(tries: Sequence[Try], moved: Sequence[Transfer]) -> list[ToldAttempt]:
+    """Return a job's attempts as their reasons are told, with what is wrong with their data."""
+    faults = {(one.attempt, one.direction): one.fault for one in moved if one.fault is not None}
+    return [
+        ToldAttempt(
+            one.number,
+            one.peer,
+            one.awarded_us is not None,
+            one.outcome,
+            one.why,
+            faults.get((one.number, Direction.SENT)),
+            faults.get((one.number, Direction.OUT)),
+        )
+        for one in tries
+    ]
+
+
+def _newest(found: Sequence[T]) -> Sequence[T]:
+    return found[: -_JOBS_ON_PAGE - 1 : -1]
+
+
+def guests_of(cloud: Cloud) -> list[Guest]:
+    """Return the attempts of peers that hold room or run at a cloud."""
+    found = []
+    for key in cloud.jobs.host.open_attempts():
+        known, room = cloud.jobs.host.attempts[key], cloud.jobs.held[key]
+        runs = known.word is Word.RUNNING
+        instance_id, until_us = (run_name(key), known.ends_us) if runs else (room.instance_id, known.until_us)
+        found.append(Guest(key, room, known.word, until_us, instance_id))
+    return found
 
 
 def status_of(job: JobRecord) -> str:

@@ -14,13 +14,14 @@ from app.federation.rules.foreignside import PeerQuota
 from app.federation.rules.peers import Peer
 from app.federation.store import PeerStore
 from app.platform.once import Shared
-from app.platform.outbound.addresses import AddressRefused, read_url
+from app.platform.outbound.addresses import AddressRefused, NameUnknown, read_new_url, read_url
 from app.platform.outbound.asking import Asker, Inquiry, Reply
 from app.platform.outbound.connection import NoAnswer
 
 MOST_PEERS_KNOWN = 64
 KNOWN_S = 1.0
 """The time for which a process takes a peer to be as it read it."""
+_NO_SUCH_NAME = ": the name in its URL has no address"
 _ON_ONE_MACHINE = " (TENURE_PEER_ALLOW_PRIVATE=true allows private addresses, without TLS)"
 _NEVER_JOB = "none/0"
 NOT_A_PEER = "preemptible.offer.not_a_peer"
@@ -128,7 +129,8 @@ class PeerKeeper:
             reply = await self._asker.ask(Inquiry(name, "GET", url, peer.secret))
         except NoAnswer as error:
             refused = isinstance(error.__cause__, AddressRefused | WebhookRefused)
-            told = f"{error}{self._hint(peer.url)}" if refused else str(error)
+            hint = _NO_SUCH_NAME if isinstance(error.__cause__, NameUnknown) else self._hint(peer.url)
+            told = f"{error}{hint}" if refused else str(error)
             return PeerTrial(reached=False, status=None, seconds=perf_counter() - began, error=told)
         code = first_code(reply)
         known = reply.status == _NOT_FOUND and code == "preemptible.offer.not_found"
@@ -156,7 +158,7 @@ class PeerKeeper:
 
     def _check(self, url: str) -> None:
         try:
-            target = read_url(url, allow_private=self._allow_private)
+            target = read_new_url(url, allow_private=self._allow_private)
         except WebhookRefused as error:
             raise PeerRefused(f"{error}{self._hint(url)}") from error
         if target.scheme != "https" and not self._allow_private:

@@ -154,7 +154,8 @@ class JobBoard:
 
     async def all(self, cloud_name: str) -> list[JobRecord]:
         """Return the jobs of a cloud in the order of their submission, without those that ended long ago."""
-        return [*(await self._scheduler.state(cloud_name)).jobs.by_id.values()]
+        found = (await self._scheduler.state(cloud_name)).jobs.by_id.values()
+        return sorted(found, key=lambda job: (job.asked.at_us, job.asked.job))  # the state keeps no order of its own
 
     async def cancel(self, cloud_name: str, name: str, owner: str | None, at_us: int | None) -> None:
         """End a job, at once or, if a peer runs it, once the peer knows. Nothing happens if it has ended."""

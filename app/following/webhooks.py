@@ -9,7 +9,7 @@ from app.domain.errors import LogPutBack, TooManyWebhooks, WebhookNotFound
 from app.domain.paging import Page
 from app.following.store.webhooks import DeadLetter, LaneProgress, Webhook, Webhooks
 from app.following.trials import TrialAsker
-from app.platform.outbound.addresses import read_url
+from app.platform.outbound.addresses import read_new_url
 from app.platform.outbound.messages import make_secret
 from app.platform.outbound.posting import Receipt
 from app.scheduling.store.clouds import Clouds
@@ -54,7 +54,7 @@ class WebhookKeeper:
         Raises WebhookRefused, TooManyWebhooks, and LogPutBack if the log ends before the seq.
         """
         cloud_id = await self._clouds.id_of(cloud)
-        read_url(url, allow_private=self._allow_private)
+        read_new_url(url, allow_private=self._allow_private)
         last_seq = await self._log.last_seq(cloud_id)
         begin = last_seq if after_seq is None else after_seq
         if begin > last_seq:

@@ -28,8 +28,10 @@ def _text(file: Path) -> str:
     try:
         with file.open("rb") as opened:
             return opened.read(MOST_BYTES + 1).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(error)) from None
+    except OSError as error:
+        raise InputError(error.strerror or str(error)) from None
+    except UnicodeDecodeError:
+        raise InputError("it is no text in UTF-8") from None
 
 
 # --- changing ---------------------------------------------------------------------------------------------------------

@@ -199,7 +199,7 @@ def texts_for(folder: Path, cloud: str, url: str) -> dict[Path, str]:
             if path.exists() and path.read_text() != text:
                 raise InputError(f"{path} is there and says something else: remove it, or name another folder")
     except OSError as error:
-        raise InputError(f"{folder} cannot be read: {error}") from None
+        raise InputError(f"{folder} cannot be read: {error.strerror or error}") from None
     return texts
 
 
@@ -211,5 +211,5 @@ def write_texts(folder: Path, cloud: str, url: str) -> list[Path]:
         for path, text in texts.items():
             path.write_text(text)
     except OSError as error:
-        raise InputError(f"nothing can be written into {folder}: {error}") from None
+        raise InputError(f"nothing can be written into {folder}: {error.strerror or error}") from None
     return [*texts]

@@ -45,6 +45,15 @@ def listen(host: str, port: int, variable: str = "TENURE_PORT") -> socket.socket
     return listener
 
 
+def hear(listener: socket.socket, backlog: int) -> None:
+    """Let callers connect from now on. Raises InputError if another process does by now, which bound it as early."""
+    host, port = listener.getsockname()[:2]
+    try:
+        listener.listen(backlog)
+    except OSError as error:
+        raise InputError(_why_not_listening(host, port, "TENURE_PORT", error)) from error
+
+
 def _why_not_listening(host: str, port: int, variable: str, error: OSError | UnicodeError) -> str:
     """Return the sentence for an address that cannot be had: either its host or its port is to be changed."""
     if isinstance(error, socket.gaierror | UnicodeError) or error.errno == errno.EADDRNOTAVAIL:

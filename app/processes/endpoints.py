@@ -69,7 +69,7 @@ ENDPOINTS = (
         instances.stop_instance,
         role=Role.PROJECT_MEMBER,
         query=node_wire.AtQuery,
-        errors=(*_OWN_TIME, *_WRITE, errors.IdNotOwn),
+        errors=(*_OWN_TIME, *_WRITE, errors.IdNotOwn, errors.InstanceConflict),
     ),
     Served(
         endpoints.EXTEND,

@@ -85,7 +85,7 @@ async def job_keepers(
     lender = Lender(transfers, objects, settings.link_s)
     places, links = settings.transfers_at_once, Links(LinkSamples(database))
     parts = TransferParts(clouds, states, locks, transfers, links, peers, quotes, now_us, spool, places)
-    collector = OutputCollector(transfers, peers, ask)
+    collector = OutputCollector(transfers, peers, ask, now_us)
     async with (
         _puller(settings) as puller,
         JobKeeper(clouds, states, locks, peers, ask, now_us, lender) as job_keeper,

@@ -38,6 +38,7 @@ JOBS = (
             errors.InstanceConflict,
             errors.JobConflict,
             errors.DataUnavailable,
+            errors.ObjectsUnavailable,
             errors.PeerNotFound,
             errors.ClockExternal,
         ),
@@ -82,8 +83,8 @@ PEERS = (
         ),
         example={},
     ),
-    Served(endpoints.OUTPUTS, offers.show_outputs, role=Role.PEER, errors=(errors.NotAPeer,)),
-    Served(endpoints.COLLECTED, offers.release_outputs, role=Role.PEER, errors=_HOSTING),
+    Served(endpoints.OUTPUTS, offers.show_outputs, role=Role.PEER, errors=(errors.NotAPeer, errors.OfferConflict)),
+    Served(endpoints.COLLECTED, offers.release_outputs, role=Role.PEER, errors=(*_HOSTING, errors.OfferConflict)),
     Served(endpoints.OFFER, offers.show_offer, role=Role.PEER, errors=(errors.NotAPeer,)),
     Served(endpoints.WITHDRAW_OFFER, offers.withdraw_offer, role=Role.PEER, errors=_HOSTING),
     Served(

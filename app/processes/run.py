@@ -28,7 +28,7 @@ from app.identity.service import AdminOrigin, AdminToken
 from app.platform.database.migrating import at_last, upgrade
 from app.platform.settings import Settings
 from app.processes.api import connections, create_app, end_waits
-from app.processes.around import SIGNALS, heed_no_more, listen, traced
+from app.processes.around import SIGNALS, hear, heed_no_more, listen, traced
 from app.processes.warming import warm_up
 from app.processes.wiring import database_url
 
@@ -164,7 +164,9 @@ class ReadyServer(uvicorn.Server):
         self._steps = steps
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer, and say so."""
+        """Begin to answer, and say so. Raises InputError if another process has taken the port meanwhile."""
+        for one in sockets or ():
+            hear(one, self.config.backlog)
         await super().startup(None if sockets is None else [ear for one in sockets for ear in _ears(one)])
         if threading.current_thread() is threading.main_thread():
             # These objects stay for good, so the collector need not look through them every few thousand requests.
@@ -206,7 +208,7 @@ def _ears(listener: socket.socket) -> list[socket.socket]:
 
 
 def greeting(settings: Settings, port: int, token: AdminToken) -> str:
-    """Return the text for a ready service: its address, the admin token, and the first request."""
+    """Return the text for a ready service: its address, the admin token, and the first request while none was made."""
     host = "localhost" if settings.host in ("127.0.0.1", "0.0.0.0", "::", "::1") else settings.host  # noqa: S104
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     lines = [
@@ -215,12 +217,15 @@ def greeting(settings: Settings, port: int, token: AdminToken) -> str:
         *_token_lines(settings, token),
         f"    export TENURE_URL={url}",
         "",
-        "The first request:",
-        "",
-        f'    curl -s {url}/v1/clouds -H "X-Auth-Token: $TENURE_TOKEN" '
-        "-H 'Content-Type: application/json' -d '{\"name\": \"first\"}'",
-        "",
     ]
+    if token.origin is not AdminOrigin.USED:
+        lines += [
+            "The first request:",
+            "",
+            f'    curl -s {url}/v1/clouds -H "X-Auth-Token: $TENURE_TOKEN" '
+            "-H 'Content-Type: application/json' -d '{\"name\": \"first\"}'",
+            "",
+        ]
     return "\n".join(lines)
 
 

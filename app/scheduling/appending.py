@@ -3,8 +3,9 @@
 A writer decides over the in-memory state, the log folded up to a seq, and appends the events that follow. The log's key
 proves that no other writer was faster. If there is nothing to append, the state's seq is compared with the log's last
 one instead. If another process was faster, the tail is read and everything is decided again. After a second conflict in
-a row this process takes turns for a while, so that two busy processes do not overtake each other for ever. It stops
-waiting for a turn that does not come soon, because the holder may be stopped.
+a row this process takes turns for a while, so that two busy processes do not overtake each other for ever. After a
+fourth it asks the others to take turns, too: one that is always the faster has no conflicts, and would not know. A
+process stops waiting for a turn that does not come soon, because the holder may be stopped.
 
 Signals tell of what other processes write (scheduling/log_heads.py). A writer that heard of some reads it before it
 decides, instead of finding out by a conflict. A signal is a hint; nothing rests on it.
@@ -39,6 +40,8 @@ _TRIES = 20
 _TAKE_TURNS_S = 5.0
 _CONFLICTS = 2
 """After so many in a row a process takes turns. One alone is mostly that of a worker, which writes now and then."""
+_ASKS_FOR_TURNS = 4
+"""After so many in a row a process asks the others to take turns."""
 _KEEPS_UP_S = 5.0
 """The time after a decision in which a process reads what others write before it is asked to."""
 
@@ -139,7 +142,9 @@ class Appender:
                     self._lost("conflict")
                     conflicts += 1
                     if conflicts >= _CONFLICTS:
-                        self._take_turns_until = monotonic() + _TAKE_TURNS_S
+                        self._take_turns()
+                    if conflicts == _ASKS_FOR_TURNS:
+                        await self._logs.heads.want_turns(self.cloud_id)
                 except TurnLost:
                     self._lost("turn_lost")
                     self._take_turns_until = 0.0
@@ -237,7 +242,7 @@ class Appender:
         finally:
             if self._loading.done():
                 self._loading = None
-        self._logs.heads.call_writer(self.cloud_id, self._heard)
+        self._logs.heads.call_writer(self.cloud_id, self._heard, self._take_turns)
 
     async def _loaded(self) -> MarkedState:
         try:
@@ -253,6 +258,9 @@ class Appender:
         if seq > self.state.mark.seq:
             self._in_sync = False
             self._grew()
+
+    def _take_turns(self) -> None:
+        self._take_turns_until = monotonic() + _TAKE_TURNS_S
 
     def _forget(self) -> None:
         self._lost("rewound")

@@ -13,12 +13,21 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from app.domain.errors import LogNewer, LogUnavailable
 from app.platform.background import background
 from app.platform.database.agreement import check_agreement
 from app.platform.database.database import Database
-from app.platform.database.signals import LOGS, LogGrew, Resync, announce_growth, listen
+from app.platform.database.signals import (
+    LOGS,
+    LogGrew,
+    Resync,
+    TurnsWanted,
+    announce_growth,
+    ask_for_turns,
+    listen,
+)
 from app.scheduling.store.log import NO_EVENT, EventLog, EventMark
 
 logger = logging.getLogger(__name__)
@@ -44,6 +53,13 @@ class _LogHead:
     moved: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+class _Writer(NamedTuple):
+    """Calls to a writer of a log: with the seq of a signal about it, and when another writer wants turns."""
+
+    heard: Callable[[int], None]
+    take_turns: Callable[[], None]
+
+
 class LogHeads:
     """The known ends of all logs, and those who wait for them to move."""
 
@@ -56,11 +72,19 @@ class LogHeads:
         self._to_tell = asyncio.Event()
         self._looked: dict[int, EventMark] = {}
         self._times_forgotten: Counter[int] = Counter()
-        self._writers: dict[int, Callable[[int], None]] = {}
+        self._writers: dict[int, _Writer] = {}
 
-    def call_writer(self, cloud_id: int, heard: Callable[[int], None]) -> None:
-        """Call this process's writer of a log with the seq of each signal about it. The newest writer is called."""
-        self._writers[cloud_id] = heard
+    def call_writer(self, cloud_id: int, heard: Callable[[int], None], take_turns: Callable[[], None]) -> None:
+        """Call this process's writer of a log with the seq of each signal about it, and when another one wants turns.
+
+        The newest writer is called.
+        """
+        self._writers[cloud_id] = _Writer(heard, take_turns)
+
+    async def want_turns(self, cloud_id: int) -> None:
+        """Ask the other writers of a log to take turns; without an answer all is as before."""
+        with suppress(LogUnavailable):
+            await ask_for_turns(self._database, cloud_id)
 
     def tell(self, cloud_id: int, seq: int) -> None:
         """Note that this process has committed events up to `seq`; other processes are told soon."""
@@ -132,7 +156,9 @@ class LogHeads:
                 if isinstance(notice, LogGrew):
                     self._heard(notice.cloud_id, notice.seq)
                     if notice.cloud_id in self._writers:
-                        self._writers[notice.cloud_id](notice.seq)
+                        self._writers[notice.cloud_id].heard(notice.seq)
+                elif isinstance(notice, TurnsWanted) and notice.cloud_id in self._writers:
+                    self._writers[notice.cloud_id].take_turns()
                 elif isinstance(notice, Resync):
                     await self._look_once()
 

@@ -299,12 +299,14 @@ class Scheduler:
         decide: Callable[[Cloud, int], Sequence[Event]],
         at_us: int | None,
         starts: tuple[str, ...] = (),
+        keeps: tuple[str, ...] = (),
     ) -> Changed:
         """Apply a change: `decide` returns its events, given the state and a time in microseconds.
 
-        `starts`: ids of the instances that it may start. InstanceConflict if one of those that it starts is not new.
+        `starts`: ids of the instances that it may start; `keeps`: those that it may keep for later.
+        InstanceConflict if one of those that it starts or keeps is not new.
         """
-        return await self._one(name, Change(decide, at_us, starts=starts), Changed)
+        return await self._one(name, Change(decide, at_us, starts=starts, keeps=keeps), Changed)
 
     async def _one(self, name: str, step: Step, kind: type[T]) -> T:
         sequencer = self._sequencers.get(name) or await self._sequencer(name)

@@ -67,6 +67,7 @@ def decided_with(client: httpx2.Client) -> int:
     return 0 if answer["quote"] is None else int(answer["quote"]["epoch"])
 
 
+@pytest.mark.long
 def test_processes_wait_for_a_database_without_tables_and_go_on_with_its_dump(
     url: str, external_server: str, tmp_path: Path
 ) -> None:

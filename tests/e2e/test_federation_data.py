@@ -203,9 +203,10 @@ def test_a_hostile_peer_leads_nobody_elsewhere(sites: tuple[Site, Site]) -> None
         answer = offers.put("/evil/1/award", json={"outputs": []} | more)
         assert answer.json()["errors"][0]["code"] == "preemptible.offer.conflict"
     assert offers.put("/evil/1/award", json={"inputs": [known | {"url": link}]}).json()["word"] == "staging"
-    assert offers.get("/evil/1/outputs").json()["state"] == "lost"
+    assert offers.get("/evil/1/outputs").json()["errors"][0]["code"] == "preemptible.offer.conflict"  # not over yet
     until(lambda: offers.get("/evil/1").json()["word"] == "expired", WITHIN_S)  # such a link opens nothing
     assert offers.get("/evil/1").json()["reason"] == "data_too_late"
+    assert offers.get("/evil/1/outputs").json()["state"] == "lost"
     for site in sites:
         text = site.process.log.read_text() + str(site.events())
         assert site.store.secret not in text

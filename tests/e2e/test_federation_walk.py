@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from benchmarks.ports import free_port
 
@@ -42,9 +45,20 @@ def played(folder: Path, port: int) -> str:
     return done.stdout
 
 
+def break_off(folder: Path) -> None:
+    """Leave a folder as a start does that breaks off: one token is not written, another has no peer that shows it."""
+    (folder / "a").mkdir()
+    (folder / "a/token").touch()
+    for words in (["db", "upgrade"], ["token", "create", "a", "--role", "peer"]):
+        command = [sys.executable, "-m", "app.cli", *words, "--data-dir", str(folder / "b/data")]
+        subprocess.run(command, cwd=PROGRAM.parents[1], capture_output=True, timeout=120, check=True)
+
+
+@pytest.mark.real_parts
 def test_the_walk_through_plays_to_its_end(tmp_path: Path) -> None:
-    """Each step is told with its command, and each does what is said of it; once more where it has been before."""
+    """Each step is told with its command, and each does what is said of it: after a start that broke off, and again."""
     port = two_free_ports()
+    break_off(tmp_path)
     told = played(tmp_path, port)
     steps = [
         "a$ tenure peer add b",
@@ -65,3 +79,8 @@ def test_the_walk_through_plays_to_its_end(tmp_path: Path) -> None:
     again = played(tmp_path, port)
     assert "a$ tenure peer add b" not in again
     assert "told why it refused" in again
+    shutil.rmtree(tmp_path / "b/data")
+    anew = played(tmp_path, port)
+    assert "a$ tenure peer set b" in anew, "b does not know the token any more that a has"
+    assert "b$ tenure peer add a" in anew
+    assert "told why it refused" in anew

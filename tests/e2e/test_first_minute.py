@@ -314,7 +314,7 @@ def test_a_terminals_interrupts(folder: Path) -> None:
     )  # fmt: skip
     os.close(theirs)
     said = b""
-    while b"first request" not in said:
+    while b"TENURE_URL=" not in said:
         said += os.read(ours, 1 << 16)
     (worker,) = [p for p in psutil.Process(process.pid).children() if "worker" in p.cmdline()]
     worker.suspend()  # one that does not listen

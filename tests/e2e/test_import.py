@@ -167,6 +167,7 @@ def clouds(service: Process) -> object:
     return httpx2.get(f"{service.url}/v1/clouds", headers=HEADERS).json()
 
 
+@pytest.mark.long
 def test_what_an_import_answers(service: Process, directory: Path) -> None:
     trace = directory / "small.csv"
     trace.write_text("start_s,lifetime_s,cores\n0,100000,1\n90000,3600,2\n")

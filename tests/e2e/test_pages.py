@@ -51,6 +51,7 @@ from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 
+pytestmark = pytest.mark.long
 CLOUD = "/v1/clouds/north"
 
 
@@ -345,6 +346,39 @@ def test_no_two_lines_of_an_axis_say_the_same(page: Page, service: Service) -> N
         ("number", [0, 0.001, 0.002, 0.5, None, 1], 0.001, ["0", "", "", "0.5", "", "1"]),
     ):
         assert page.evaluate(script, [kind, at, step]) == texts
+
+
+LABELS = """async (spans) => {
+  const { drawCharts } = await import("/ui/static/charts.js");
+  const holder = document.querySelector("[data-chart]");
+  const write = CanvasRenderingContext2D.prototype.fillText;
+  const found = [];
+  for (const span of spans) {
+    const drawn = [];
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...more) {
+      if (/^\\d\\d:/.test(text)) drawn.push([x - this.measureText(text).width / 2, this.measureText(text).width, text]);
+      return write.call(this, text, x, y, ...more);
+    };
+    const values = [0, span].map((at) => 1795808000 + at);
+    const series = [{ label: `of ${span}`, values: [1, 2], colour: "spot" }];
+    holder.dataset.chart = JSON.stringify({ x: { kind: "time", values }, y: { kind: "number" }, series });
+    drawCharts(document);
+    await new Promise((over) => setTimeout(over, 20));
+    drawn.sort((one, other) => one[0] - other[0]);
+    found.push(...drawn.slice(1).map(([left, , text], at) => [left - drawn[at][0] - drawn[at][1], span, text]));
+  }
+  CanvasRenderingContext2D.prototype.fillText = write;
+  return found;
+}"""
+
+
+def test_times_of_a_young_cloud_stand_apart(page: Page, service: Service) -> None:
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto(f"{service.url}/ui/clouds/north?over=hour")
+    expect(page.locator("[data-chart] canvas")).to_have_count(2)
+    gaps = page.evaluate(LABELS, [*range(60, 600, 15)])
+    assert len(gaps) > 100
+    assert [gap for gap in gaps if gap[0] < 8] == []
 
 
 @pytest.mark.parametrize("place", ["promise", "quotes", "curves", "owners", "epochs", "jobs"])

@@ -69,7 +69,7 @@ def test_first_start_to_second_start(directory: Path):
     assert of(directory) == [], "and so does SIGTERM"
 
 
-@pytest.mark.parametrize("command", ["serve", "run", "worker"])
+@pytest.mark.parametrize("command", ["serve", pytest.param("run", marks=pytest.mark.long), "worker"])
 def test_it_stops_without_a_traceback_however_often_it_is_told(directory: Path, command: str):
     process = Process(command, directory, {"TENURE_LOG_LEVEL": "warning"}, "app.cli")
     if command == "worker":

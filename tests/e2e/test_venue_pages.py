@@ -20,6 +20,7 @@ from app.processes.wiring import open_venue_imports
 from app.venues.rules.pricefiles import PriceRows
 from app.venues.rules.rates import RevokedBy
 
+pytestmark = pytest.mark.long
 END_US = int(time.time() * 1_000_000) // HOUR_US * HOUR_US
 DAYS = 12
 POOL = {"provider": "aws", "region": "us-east-1", "zone": "us-east-1a", "instance_type": "c3.xlarge",

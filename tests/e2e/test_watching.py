@@ -22,6 +22,7 @@ from watch_files import NOT_OURS, PANELS, PROGRAMS, PROMETHEUS, expressions, fil
 from app.nova.figures import NovaFigures
 from benchmarks.ports import free_port
 
+pytestmark = pytest.mark.long
 CLOUD = "/v1/clouds/watched"
 AUTHORISED = {"Authorization": f"Bearer {HEADERS['X-Auth-Token']}"}
 WAIT_S = 120

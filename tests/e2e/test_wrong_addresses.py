@@ -34,9 +34,12 @@ class Elsewhere(BaseHTTPRequestHandler):
 
 
 class Broken(BaseHTTPRequestHandler):
-    """Takes every change, and answers that it does not know what became of it."""
+    """Takes every change, and answers that it does not know what became of it. Breaks off where something is read."""
 
     protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.close_connection = True
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", "0")))
@@ -70,6 +73,13 @@ def test_another_web_server(handler: type[BaseHTTPRequestHandler]) -> None:
 def test_https_where_http_is_spoken() -> None:
     with serving(SimpleHTTPRequestHandler) as there:
         assert "write its URL with http://" in status(f"https://{there}")
+
+
+def test_an_answer_that_breaks_off_is_told_with_what_to_do() -> None:
+    with serving(Broken) as there:
+        assert status(f"http://{there}").endswith(
+            "; the service did not answer to the end: try again, and if it stays so, look into its log\n"
+        )
 
 
 @pytest.mark.parametrize(

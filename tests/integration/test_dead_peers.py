@@ -9,7 +9,7 @@ import pytest
 from peer_jobs import events_of, submit
 
 from app.domain.events import JobDeclined, JobOffered, JobRequested
-from app.federation import jobs
+from app.federation.contacts import BROKEN_AFTER, Contact
 from app.federation.store import PeerStore
 from app.platform.database.database import Database
 from app.platform.settings import Settings
@@ -31,11 +31,11 @@ async def test_sixteen_dead_peers_are_passed_over_in_one_append(
         await fill(database, 1, port)
         for name in DEAD:
             given = {"name": name, "url": f"http://127.0.0.1:{port}", "cloud": "c", "secret": "t", "quota": "{}"}
-            await PeerStore(database).add({**given, "objects_url": None, "link_mbit_s": None}, 1)
+            await PeerStore(database).add({**given, "objects_url": None, "link_mbit_s": None}, 100)
         for number in range(JOBS):
             await submit(database, "open", f"new-{number}", (*DEAD, "far"))
         async with open_worker(Settings(database_url=database_url, peer_allow_private=True)) as worker:
-            broken = jobs._Contact(jobs._BROKEN_AFTER, not_before_s=time.monotonic() + 60)
+            broken = Contact(BROKEN_AFTER, not_before_s=time.monotonic() + 60)
             monkeypatch.setattr(worker.job_keeper, "_contacts", dict.fromkeys(DEAD, broken))
             while len({*far.jobs}) < JOBS + 1:
                 await worker.job_keeper.keep_jobs()

@@ -161,6 +161,9 @@ def test_by_the_command(service: Service, path: str) -> None:
     name = path.rsplit("/", maxsplit=1)[1]
     options = ["--url", service.url, "--token", TOKEN, "--cloud", name]
     run = CliRunner().invoke
+    for words in (["extend", "s2", "--dry-run"], ["extend", "s2"], ["quote"]):
+        wrong = run(command_line(), [*words, *options, "--lifetime", "9999999d"])
+        assert str(wrong.exception).startswith("--lifetime: "), (words, wrong.exception, wrong.output)
     told = run(command_line(), ["extend", *options, "s2", "--lifetime", "30m", "--dry-run"])
     assert (told.exit_code, "If asked for now: Extended" in told.output) == (0, True)
     if not path.endswith("none"):

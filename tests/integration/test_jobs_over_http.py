@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import threading
+import time
 from typing import Any
 
 import httpx2
@@ -12,6 +14,7 @@ from api_service import TOKEN, Service
 from typer.testing import CliRunner
 
 from app.cli import command_line
+from app.commands.exits import exit_of
 from app.domain.events.wire import of_wire
 from app.engine.cloud import Cloud
 from app.workbench.audit import audit
@@ -19,6 +22,8 @@ from app.workbench.logcsv import LogWriter, read_rows
 from app.workbench.whatif import count_log
 from tenure_client import TenureClient
 
+GONE = "http://127.0.0.1:9"
+"""Nobody listens there."""
 PATH = "/v1/clouds/jobs"
 HOUR = 3600
 
@@ -103,6 +108,24 @@ def test_a_job_that_cannot_be_is_refused(client: httpx2.Client, wrong: dict[str,
     assert events(client)[-1]["seq"] == before
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (["--peer", "far"], "add --federate"),
+        (["--on-preempted", "offer_again"], "add --federate"),
+        (["--for", "0"], "--for: must be from 1"),
+        (["--input", "k:1:abc"], "--input, number 1, sha256: must be 64 hexadecimal digits"),
+        (["--input", f"a b:1:{64 * 'a'}"], "--input, number 1, key: must be names with slashes"),
+        (["--federate", "allowed", "--peer", "a b"], "--peer, number 1: must begin with a letter or digit"),
+    ],
+)
+def test_a_wrong_option_is_named(service: Service, wrong: list[str], told: str) -> None:
+    options = ["--url", service.url, "--token", TOKEN, "--cloud", "jobs"]
+    words = ["job", "submit", *options, "never", "--flavor", "c1", "--for", "2h", *wrong]
+    run = CliRunner().invoke(command_line(), words)
+    assert (run.exit_code, told in " ".join(str(run.exception).split())) == (1, True), (wrong, run.exception)
+
+
 def test_client_and_command(service: Service, client: httpx2.Client) -> None:
     options = ["--url", service.url, "--token", TOKEN, "--cloud", "jobs"]
     run = CliRunner().invoke(
@@ -120,9 +143,35 @@ def test_client_and_command(service: Service, client: httpx2.Client) -> None:
     assert (run.exit_code, "no capacity" in run.output) == (1, True), run.output
     listed = CliRunner().invoke(command_line(), ["job", "list", *options, "--json"])
     assert [one["id"] for one in json.loads(listed.output)["jobs"]][-2:] == ["told", "big"]
+    waits = ["job", "wait", *options, "told", "--json"]
+    run = CliRunner().invoke(command_line(), [*waits, "--up-to", "1s"])
+    assert (run.exit_code, json.loads(run.stdout)["status"]) == (4, "running"), run.output
     assert CliRunner().invoke(command_line(), ["job", "cancel", *options, "told"]).exit_code == 0
+    run = CliRunner().invoke(command_line(), waits)
+    assert (run.exit_code, json.loads(run.stdout)["end"]) == (1, "cancelled"), run.output
+    post(client, f"{PATH}/jobs", job("well", 1))
+    stopping = threading.Timer(1.5, lambda: client.delete(f"{PATH}/instances/well.1"))
+    stopping.start()
+    run = CliRunner().invoke(command_line(), ["job", "wait", *options, "well", "--json"])
+    stopping.join()
+    assert (run.exit_code, json.loads(run.stdout)["end"]) == (0, "completed"), run.output
     shown = json.loads(CliRunner().invoke(command_line(), ["job", "show", *options, "told", "--json"]).output)
     assert (shown["end"], shown["attempts"]) == ("cancelled", [])
+
+
+@pytest.mark.parametrize("more", [{"peers": ["far"]}, {"on_preempted": "offer_again"}])
+def test_what_only_peers_follow_is_refused_of_a_job_that_stays(client: httpx2.Client, more: dict[str, object]) -> None:
+    answer = client.post(f"{PATH}/jobs", json=job("stays", 1, **more))
+    (fault,) = answer.json()["errors"]
+    assert (answer.status_code, fault["code"]) == (400, "preemptible.field.invalid")
+    assert "say federate allowed or only" in fault["detail"]
+
+
+def test_a_job_that_nobody_takes_is_explained(service: Service, client: httpx2.Client) -> None:
+    assert post(client, f"{PATH}/jobs", job("nobodys", 1, federate="only"))["reason"] == "no_peers"
+    options = ["--url", service.url, "--token", TOKEN, "--cloud", "jobs"]
+    run = CliRunner().invoke(command_line(), ["job", "show", *options, "nobodys"])
+    assert "no peers: no peer is entered here, or all are paused (tenure peer list" in run.output
 
 
 def test_without_peers_nobody_is_asked(client: httpx2.Client) -> None:
@@ -185,3 +234,32 @@ def test_a_start_on_an_external_clock_asks_no_peers(client: httpx2.Client) -> No
     refused = post(client, "/v1/clouds/driven/instances", start, 400)
     assert refused["errors"][0]["code"] == "preemptible.job.clock_external"
     assert len(client.get("/v1/clouds/driven/events").json()["events"]) == 1
+
+
+def test_a_wait_that_loses_its_service_says_that_the_job_goes_on(
+    service: Service, client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post(client, f"{PATH}/jobs", job("alone", 1))
+    monkeypatch.setattr("app.commands.jobs.TenureClient", lambda _url, token, **more: TenureClient(GONE, token, **more))
+    words = ["job", "wait", "alone", "--url", service.url, "--token", TOKEN, "--cloud", "jobs", "--retry-for", "1s"]
+    ended = CliRunner().invoke(command_line(), words).exception
+    assert isinstance(ended, Exception)
+    ending = exit_of(ended)
+    assert ending is not None
+    assert (ending.code, "is the service running" in ending.sentence) == (3, True)
+    assert ending.sentence.endswith("; the job goes on, whoever waits for it")
+    assert client.delete(f"{PATH}/jobs/alone").status_code == 204
+
+
+def test_a_wait_is_never_longer_than_it_may_be(service: Service) -> None:
+    """The job is under way still, as far as anybody knows; so it is where no service answers."""
+    words = ["job", "wait", "any", "--url", GONE, "--token", TOKEN, "--cloud", "jobs", "--up-to", "1s"]
+    began = time.monotonic()
+    run = CliRunner().invoke(command_line(), words)
+    assert (run.exit_code, time.monotonic() - began < 10) == (4, True), service.url
+
+
+def test_a_peer_is_named_once(client: httpx2.Client) -> None:
+    refused = post(client, f"{PATH}/jobs", job("twice", 1, federate="only", peers=["far", "far"]), 400)
+    assert refused["errors"][0]["code"] == "preemptible.field.invalid"
+    assert refused["errors"][0]["detail"].startswith("peers: must not name a peer twice")

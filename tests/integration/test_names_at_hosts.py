@@ -13,10 +13,13 @@ import httpx2
 import pytest
 from api_service import Service, running_service
 
+from app.admission import batch
+from app.domain import errors
 from app.domain.events.formats import LOG_FORMAT
 from app.domain.jobs import AttemptKey
 from app.federation.transfers import Tender, TransferParts
 from app.platform.database.database import Database
+from app.platform.http.errors import PROBLEMS
 from app.scheduling.appending import Logs, States
 from app.scheduling.log_heads import LogHeads
 from app.scheduling.store.clouds import Clouds
@@ -55,9 +58,13 @@ def post(service: Service, path: str, body: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def start(service: Service, name: str, market: str = "spot") -> httpx2.Response:
+    asked = {"id": name, "market": market, "flavor": "c1", "lifetime_s": 60}
+    return service.client.post(f"{PATH}/instances", json=asked)
+
+
 def take(service: Service, name: str) -> None:
-    asked = {"id": name, "market": "spot", "flavor": "c1", "lifetime_s": 60}
-    assert post(service, f"{PATH}/instances", asked)["status"] == "accepted"
+    assert start(service, name).json()["status"] == "accepted"
 
 
 def told(answer: httpx2.Response) -> tuple[str, str | None]:
@@ -72,24 +79,52 @@ def test_an_offer_whose_room_has_a_taken_name_is_refused(service: Service, origi
     assert told(origin.put("/offered/2", json=ASKED)) == ("held", None)
 
 
-def test_an_award_whose_instance_has_a_taken_name_is_too_late(service: Service, origin: httpx2.Client) -> None:
+@pytest.mark.parametrize("ends", [False, True])
+def test_an_offer_whose_instance_would_have_a_taken_name_is_refused(
+    service: Service, origin: httpx2.Client, *, ends: bool
+) -> None:
+    job = f"known-{ends}".lower()
+    take(service, f"far.{job}.1")
+    if ends:
+        service.client.delete(f"{PATH}/instances/far.{job}.1").raise_for_status()
+    assert told(origin.put(f"/{job}/1", json=ASKED)) == ("refused", "id_taken")
+    assert told(origin.put(f"/{job}/1", json=ASKED)) == ("refused", "id_taken"), "the same offer, the same answer"
+    assert told(origin.put(f"/{job}/2", json=ASKED)) == ("held", None)
+
+
+def test_while_room_is_held_nobody_takes_the_name(service: Service, origin: httpx2.Client) -> None:
     assert told(origin.put("/awarded/1", json=ASKED))[0] == "held"
-    take(service, "far.awarded.1")
-    assert told(origin.put("/awarded/1/award")) == ("expired", "id_taken")
-    assert told(origin.put("/awarded/1/award"))[0] == "expired"
-    held = service.client.get(f"{PATH}/instances/far.awarded.1.held").json()
-    assert held["status"] == "stopped", "its room is let go"
+    for market in ("spot", "on_demand"):
+        answer = start(service, "far.awarded.1", market)
+        assert (answer.status_code, "kept for a job of a peer" in answer.text) == (409, True)
+    job = {"id": "far.awarded", "flavor": "c1", "count": 2, "lifetime_s": 60}
+    assert service.client.post(f"{PATH}/jobs", json=job).status_code == 409
+    for name in ("far.awarded.01", "far.awarded.2"):
+        take(service, name)
+    assert told(origin.put("/awarded/1/award"))[0] == "running"
     assert service.client.get(f"{PATH}/instances/far.awarded.1").json()["status"] == "running"
+    service.client.delete(f"{PATH}/instances/far.awarded.1").raise_for_status()
+    assert start(service, "far.awarded.1").status_code == 409, "its id was used"
 
 
-def test_a_job_whose_inputs_came_does_not_start_under_a_taken_name(service: Service, origin: httpx2.Client) -> None:
+def test_a_job_whose_inputs_came_does_not_start_under_a_taken_name(
+    service: Service, origin: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = {"stage_s": 600, "data_bytes": 1000, "input_bytes": 1000}
     assert told(origin.put("/staged/1", json=ASKED | data))[0] == "held"
     one = {"key": "k", "bytes": 1000, "sha256": "0" * 64, "url": f"{STORE}/k"}
-    assert told(origin.put("/staged/1/award", json={"inputs": [one], "outputs": []}))[0] == "staging"
-    take(service, "far.staged.1")
+    given = {"inputs": [one], "outputs": [{"key": "o", "bytes": 0}]}
+    assert told(origin.put("/staged/1/award", json=given))[0] == "staging"
+    assert told(origin.put("/staged/1/award", json=given))[0] == "staging"
+    for other in ({"outputs": [{"key": "p", "bytes": 0}]}, {"outputs": []}, {"inputs": [one, one]}, {"inputs": []}):
+        assert origin.put("/staged/1/award", json=given | other).status_code == 409
+    assert origin.get("/staged/1/outputs").status_code == 409, "they are not lost: it has not finished"
+    assert origin.put("/staged/1/collected").status_code == 409
+    with monkeypatch.context() as patched:  # as a program of an earlier version may, which keeps no names
+        patched.setattr(batch, "check_not_kept", lambda *_: None)
+        take(service, "far.staged.1")
 
-    async def start() -> None:
+    async def start_it() -> None:
         database, nothing = Database(service.settings.database_url), cast("Any", None)
         database.newer.log_format = LOG_FORMAT
         log = EventLog(database)
@@ -104,8 +139,35 @@ def test_a_job_whose_inputs_came_does_not_start_under_a_taken_name(service: Serv
         await tender._start(AttemptKey("far", "staged", 1))
         await database.close()
 
-    asyncio.run(start())
+    asyncio.run(start_it())
     assert told(origin.get("/staged/1"))[0] == "expired"
     events = service.client.get(f"{PATH}/events?limit=1000").json()["events"]
     last = [one for one in events if one.get("job") == "staged"][-1]
     assert (last["kind"], last["word"], last["reason"]) == ("foreign_job_ended", "expired", "id_taken")
+
+
+def test_nobody_stops_room_that_is_held(service: Service, origin: httpx2.Client) -> None:
+    """Else anybody who stops instances could have an honest host judged as one that breaks its word."""
+    assert told(origin.put("/kept/1", json=ASKED)) == ("held", None)
+    answer = service.client.delete(f"{PATH}/instances/far.kept.1.held")
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (409, "preemptible.instance.conflict")
+    assert told(origin.put("/kept/1/award")) == ("running", None)
+    service.client.delete(f"{PATH}/instances/far.kept.1").raise_for_status()
+    assert told(origin.get("/kept/1")) == ("finished", None)
+
+
+def test_ids_of_peers_jobs_leave_room_for_the_ids_of_their_instances(service: Service, origin: httpx2.Client) -> None:
+    assert origin.put(f"/{121 * 'x'}/1", json=ASKED).status_code == 404
+    assert told(origin.put(f"/{120 * 'x'}/1", json=ASKED)) == ("held", None)
+    listed = service.client.get(f"{PATH}/instances", params={"marker": f"far.{120 * 'x'}.1.held"})
+    assert listed.status_code == 200
+
+
+def test_a_store_that_does_not_answer_is_not_told_as_an_input_that_is_not_there(service: Service) -> None:
+    given = {"key": "k", "bytes": 1, "sha256": 64 * "0"}
+    job = {"id": "asks", "flavor": "c1", "lifetime_s": 60, "federate": "only", "peers": ["far"], "inputs": [given]}
+    answer = service.client.post(f"{PATH}/jobs", json=job, timeout=60)
+    problem = PROBLEMS.get(errors.ObjectsUnavailable)
+    assert problem is not None
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (problem.status, problem.code)
+    assert service.client.get(f"{PATH}/jobs/asks").status_code == 404

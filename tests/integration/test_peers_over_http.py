@@ -41,6 +41,7 @@ from app.scheduling.store.log import EventLog
 from tenure_client import TenureClient
 
 URL = "https://192.0.43.8"
+GUESTS = ("two", "held", "far.two.1.held"), ("one", "running", "far.one.1")
 Run = Callable[..., tuple[int, str]]
 
 
@@ -67,6 +68,7 @@ def test_commands_enter_and_change_a_peer(service: Service, run: Run, tmp_path: 
     code, told = run("set", "told", "--cores-share", "25", "--longest", "12h", "--json")
     quota = json.loads(told)["quota"]
     assert (quota["cores_share"], quota["lifetime_s"], quota["offers"]) == (25, 43_200, 20)
+    assert run("set", "told")[0] != 0, "nothing is to change"
     code, told = run("pause", "told")
     assert (code, "paused by operator" in told) == (0, True)
     with TenureClient(service.url, TOKEN) as tenure:
@@ -119,6 +121,59 @@ def test_standing_is_told_in_both_directions(service: Service, run: Run, origin:
     assert 'tenure_peer_quota_used_ratio{cloud="standing",peer="far",what="cores"} 0.5' in text
     assert 'tenure_peer_paused{by="operator",peer="far"} 0.0' in text
     assert service.client.get("/v1/peers/nobody/standing").status_code == 404
+
+
+@pytest.mark.usefixtures("origin")
+def test_the_page_of_jobs_shows_those_of_peers(service: Service) -> None:
+    page = httpx2.get(f"{service.url}/ui/clouds/standing/jobs", headers={"Cookie": f"{COOKIE}={TOKEN}"}).text
+    rows = [row for row in page.split("<tr>") if 'data-label="Peer">far<' in row]
+    for row, (name, state, place) in zip(rows, GUESTS, strict=True):  # the newest first
+        assert f'data-label="Job">{name}<' in row
+        assert f'data-label="State">{state}<' in row
+        assert f'/instances/{place}"' in row
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--token-file", "/no/such/file"], "--token-file /no/such/file: No such file or directory"),
+        (["--token-file", "-", "--longest", "0"], "--longest: must be from 1 to 316224000 seconds"),
+        (["--token-file", "-", "--data", "9999999GB"], "--data: must be at most 1000000000000000"),
+        (["--token-file", "-", "--objects-url", ""], "--objects-url: must not be empty"),
+        (["--token-file", "-", "--offers", "2000"], "--offers: must be at most 1000"),
+    ],
+)
+def test_a_wrong_option_of_a_peer_is_named(service: Service, words: list[str], told: str) -> None:
+    command = ["peer", "add", "wrong", URL, "--their-cloud", "n", *words, "--url", service.url, "--token", TOKEN]
+    done = CliRunner().invoke(command_line(), command, input="tnr_x\n")
+    assert (done.exit_code, str(done.exception)) == (1, told), done.output
+
+
+def test_a_peer_whose_name_has_no_address_is_told_so(service: Service, run: Run) -> None:
+    peer = {"name": "lost", "url": "https://no-such-name.invalid", "cloud": "c", "token": "t"}
+    service.client.post("/v1/peers", json=peer).raise_for_status()
+    code, told = run("test", "lost")
+    assert (code, "the name in its URL has no address" in told, "ALLOW_PRIVATE" in told) == (1, True, False), told
+
+
+@pytest.mark.parametrize("url", ["https://localhost:18091", "https://127.0.0.1", "https://10.1"])
+def test_a_private_address_is_refused_when_it_is_entered(service: Service, url: str) -> None:
+    for field in ("url", "objects_url"):
+        peer = {"name": "inside", "url": URL, "cloud": "c", "token": "t"} | {field: url}
+        answer = service.client.post("/v1/peers", json=peer)
+        (fault,) = answer.json()["errors"]
+        assert (answer.status_code, fault["code"]) == (400, "preemptible.peer.refused_address"), field
+        assert "TENURE_PEER_ALLOW_PRIVATE=true" in fault["detail"]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("none", "No such file or directory"), (".", "Is a directory"), ("binary", "it holds no text")]
+)
+def test_a_token_file_that_cannot_be_read_is_told_in_words(run: Run, tmp_path: Path, name: str, told: str) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    words = ["peer", "add", "far", URL, "--their-cloud", "c", "--token-file", str(tmp_path / name)]
+    done = CliRunner().invoke(command_line(), words)
+    assert str(done.exception) == f"--token-file {tmp_path / name}: {told}"
 
 
 def test_an_operator_tells_the_rate_of_a_link_until_it_is_learned(service: Service, run: Run) -> None:
@@ -194,6 +249,8 @@ def test_words_said_again_and_again_change_nothing(service: Service, origin: htt
     token = service.client.post("/v1/tokens", json={"name": "other", "role": "peer"}).json()["token"]
     stranger = httpx2.put(f"{origin.base_url}replayed/1/award", headers={"X-Auth-Token": token})
     assert stranger.json()["word"] == "unknown", "an attempt of its own, that it never offered"
+    late = httpx2.put(f"{origin.base_url}replayed/1", headers={"X-Auth-Token": token}, json=asked).json()
+    assert (late["word"], late["reason"]) == ("refused", "awarded_before")
     assert service.client.get("/v1/clouds/standing/instances/far.replayed.1").json()["status"] == "running"
     assert said(origin, "DELETE", "/replayed/1") == "cancelled"
 

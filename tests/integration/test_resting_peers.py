@@ -9,7 +9,7 @@ import pytest
 from peer_jobs import events_of, submit
 
 from app.domain.events import JobOffered, JobRequested
-from app.federation import jobs
+from app.federation.contacts import BROKEN_AFTER, Contact
 from app.platform.database.database import Database
 from app.platform.settings import Settings
 from app.processes.wiring import open_worker
@@ -26,7 +26,8 @@ async def test_a_job_whose_only_peer_rests_waits_until_it_is_asked_again(
         await fill(database, 1, server.sockets[0].getsockname()[1])
         await submit(database, "open", "patient", ("far",))
         async with open_worker(Settings(database_url=database_url, peer_allow_private=True)) as worker:
-            broken = jobs._Contact(jobs._BROKEN_AFTER, not_before_s=time.monotonic() + 60)
+            now_s = time.monotonic()
+            broken = Contact(BROKEN_AFTER, failed_s=now_s, not_before_s=now_s + 60)
             monkeypatch.setattr(worker.job_keeper, "_contacts", {"far": broken})
             for _ in range(5):
                 await worker.job_keeper.keep_jobs()

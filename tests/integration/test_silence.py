@@ -59,6 +59,7 @@ async def far(external_server: str) -> AsyncIterator[Far]:
     await asyncio.to_thread(run_sql, external_server, f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_connection_that_falls_silent_is_an_error_in_time(far: Far, way: Callable[..., object]):
     await asyncio.to_thread(upgrade, far.near)

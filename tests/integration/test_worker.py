@@ -120,6 +120,7 @@ async def waits_to_publish(database: Database) -> None:
     raise AssertionError("nothing was published")
 
 
+@pytest.mark.long
 async def test_outages_of_the_database_do_not_end_a_run_for_good(external_server: str) -> None:
     """The worker cannot tell the database that an outage ended its attempt, before the outage has ended."""
     url = make_url(on_database(external_server, "postgres"))

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import pytest
 
 from app.domain.errors import WebhookRefused
-from app.platform.outbound.addresses import is_public, read_url
+from app.platform.outbound.addresses import is_public, read_new_url, read_url
 
 INSIDE = [
     "0.0.0.0", "0.1.2.3", "10.1.2.3", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.255", "168.63.129.16",
@@ -40,7 +40,27 @@ def test_what_is_public_is_sent_to(address: str) -> None:
     assert is_public(ip_address(address))
 
 
+@pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f.1", "10.1"])
+def test_other_ways_to_write_an_address_are_known(host: str) -> None:
+    with pytest.raises(WebhookRefused, match="is not an address of the public internet"):
+        read_url(f"https://{host}/", allow_private=False)
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "localhost.", "b.localhost"])
+def test_this_machine_is_refused_by_its_name_when_it_is_entered(host: str) -> None:
+    with pytest.raises(WebhookRefused, match="is not an address of the public internet"):
+        read_new_url(f"https://{host}:8080/", allow_private=False)
+    assert read_new_url(f"https://{host}:8080/", allow_private=True).port == 8080
+    assert read_new_url("https://localhost.example", allow_private=False).host == "localhost.example"
+
+
 @pytest.mark.parametrize("url", ["http://example.org:0/", "https://example.org:0/hook"])
 def test_no_receiver_has_the_port_0(url: str) -> None:
     with pytest.raises(WebhookRefused):
         read_url(url, allow_private=True)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1.", "127.1.", "0x7f000001."])
+def test_a_dot_behind_a_private_address_changes_nothing(host: str) -> None:
+    with pytest.raises(WebhookRefused):
+        read_new_url(f"https://{host}/", allow_private=False)

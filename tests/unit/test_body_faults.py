@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from app.platform.http.errors import faults_in
+from app.platform.http.fields import Body, Name
 
 
 class Item(BaseModel):
@@ -16,6 +17,33 @@ class Item(BaseModel):
 
 class Basket(BaseModel):
     items: Annotated[tuple[Item, ...], Field(min_length=1)]
+
+
+class Peer(Body):
+    name: Name
+    share: Annotated[float, Field(gt=0, lt=1)]
+    way: Literal["in", "out"]
+    secret: Annotated[str, Field(min_length=1)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"name": "/"}, "name: must begin with a letter or digit, and may hold letters, digits, dots"),
+        ({"share": 1.5}, "share: must be less than 1"),
+        ({"share": "x"}, "share: must be a number"),
+        ({"way": "up"}, "way: must be 'in' or 'out'"),
+        ({"secret": ""}, "secret: must not be empty"),
+        ({"secret": None}, "secret: must be a text"),
+        ({"more": 1}, "more: there is no such field"),
+    ],
+)
+def test_what_is_wrong_is_told_without_the_words_of_a_library(wrong: dict[str, object], told: str) -> None:
+    right = {"name": "b", "share": 0.5, "way": "in", "secret": "s"}
+    with pytest.raises(ValidationError) as raised:
+        Peer.model_validate(right | wrong)
+    (fault,) = faults_in(raised.value, Peer)
+    assert str(fault).startswith(told)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ from app.domain.events import (
 from app.domain.jobs import AttemptKey, AwayEnd, Federate, OutputObject
 from app.domain.times import SECOND_US
 from app.domain.values import Guarantee, Policy, Resources
-from app.engine.cloud import Cloud
+from app.engine.cloud import KEPT_US, Cloud
 from app.federation.collecting import OutputCollector
 from app.federation.rules.data import Direction, WantedObject, is_under
 from app.federation.rules.peers import Peer
@@ -83,15 +84,16 @@ class Hosts:
         self.entered.append(key.origin)
 
 
-async def collected(hosts: Hosts, cloud: Cloud, rounds: int) -> list[Event]:
-    """Take so many turns; return what was told."""
+async def collected(hosts: Hosts, cloud: Cloud, rounds: int, now_us: int = 20) -> list[Event]:
+    """Take so many turns at a time; return what was told."""
     told: list[Event] = []
 
     async def append(decide: Callable[[Cloud, int], Sequence[Event]]) -> int:
-        told.extend(decide(cloud, 20))
+        told.extend(decide(cloud, now_us))
         return 1
 
-    collector = OutputCollector(cast("Transfers", hosts), cast("PeerStore", hosts), cast("Asker", hosts))
+    parts = cast("Transfers", hosts), cast("PeerStore", hosts), cast("Asker", hosts)
+    collector = OutputCollector(*parts, lambda: now_us)
     for _ in range(rounds):
         await collector.collect(WHERE, cloud, [], append)
     await collector.end(WHERE[0])
@@ -123,6 +125,23 @@ def test_an_odd_answer_loses_the_outputs_of_its_job_alone(answer: Mapping[str, A
     told = asyncio.run(collected(hosts, cloud_of({"lost": "odd", "kept": "good"}), rounds=1))
     assert [one.job for one in told if isinstance(one, JobOutputsLost)] == ["lost"]
     assert hosts.entered == ["good"]
+
+
+def test_outputs_that_a_host_keeps_no_more_are_lost_and_then_their_job_leaves_the_state() -> None:
+    cloud, hosts = cloud_of({"j": "silent"}), Hosts({"silent": None})
+    assert not asyncio.run(collected(hosts, cloud, rounds=1, now_us=KEPT_US + 9))
+    later = JobRequested(at_us=KEPT_US + 20, job="k", flavor="c1", count=1, lifetime_us=1, federate=Federate.NEVER)
+    cloud.apply(later)
+    assert "j" in cloud.jobs.collecting, "it has not been told yet"
+    told = asyncio.run(collected(hosts, cloud, rounds=1, now_us=KEPT_US + 30))
+    assert [(one.job, one.reason) for one in told if isinstance(one, JobOutputsLost)] == [("j", "data_gone")]
+    for event in told:
+        cloud.apply(event)
+    assert not cloud.jobs.collecting
+    for name, at_us in (("l", 2 * KEPT_US + 30), ("m", 2 * KEPT_US + 31)):
+        assert "j" in cloud.jobs.by_id
+        cloud.apply(replace(later, job=name, at_us=at_us))
+    assert "j" not in cloud.jobs.by_id
 
 
 @pytest.mark.parametrize("end", ["\x00", "\n", " ", "\ud800", "é", "#part", "\x7f"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -154,6 +155,39 @@ def test_the_state_stays_small_however_many_jobs_there_were() -> None:
         cloud.commit()
     assert len(cloud.jobs.by_id) == len(cloud.jobs.host.attempts) == 8
     assert len(cloud.jobs.standings["b"].recent) == MOST_RECENT
+
+
+def test_words_of_one_peer_beyond_so_many_leave_first_and_no_other_peers_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.engine.cloud.jobs.MOST_WORDS", 50)
+    rng = random.Random(7)
+
+    def word(peer: str, number: int, at_us: int) -> ForeignJobEnded:
+        return ForeignJobEnded(at_us=at_us, peer=peer, job=f"x{number}", attempt=1, word=Word.UNKNOWN)
+
+    cloud = cloud_of([word("b", 0, 1)])
+    times = sorted(rng.randrange(2, 300) for _ in range(400))  # many at the same time
+    for number, at_us in enumerate(times):
+        before = cloud.digest()
+        with cloud.tried():
+            cloud.apply(word("a", number, at_us))
+        assert cloud.digest() == before, "what is tried leaves no trace"
+        if number == 300:  # a state that is read back forgets the same ones
+            cloud = decoded(cloud)
+        cloud.apply(word("a", number, at_us))
+        cloud.commit()
+    whole = cloud_of([word("b", 0, 1), *(word("a", number, at_us) for number, at_us in enumerate(times))])
+    assert cloud.digest() == whole.digest()
+    kept = sorted(int(key.job[1:]) for key in cloud.jobs.host.attempts if key.origin == "a")
+    cut_us = times[len(times) - 51]
+    assert kept == [number for number, at_us in enumerate(times) if at_us > cut_us], "those of one time go together"
+    assert 40 < len(kept) <= 50
+    assert AttemptKey("b", "x0", 1) in cloud.jobs.host.attempts
+
+
+def decoded(cloud: Cloud) -> Cloud:
+    found = decode_cloud(encode_cloud(cloud))
+    assert found is not None
+    return found
 
 
 def fates(end: AwayEnd | str, count: int, promised: float | None = 0.05) -> list[AwardFate]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import io
+import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from app.commands import output
+from app.commands import connecting, output
+from app.commands.exits import exit_of
 from app.commands.steps import Steps
+from tenure_client import ClientError
 
 QUIETLY = [sys.executable, str(Path(__file__).parents[2] / "tools/quietly.py"), "installing"]
 
@@ -70,3 +74,29 @@ def test_what_a_program_says_is_shown_if_it_fails() -> None:
     done = subprocess.run([*QUIETLY, *failing], capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert done.stderr == "no such package\ninstalling: failed with exit code 3\n"
+
+
+@pytest.mark.parametrize(("after_s", "is_told"), [(0.1, True), (60.0, False)])
+def test_a_service_that_is_silent_is_told(
+    after_s: float, is_told: bool, told: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told once, and an answer that breaks off ends with what to do."""
+    monkeypatch.setattr(connecting, "STDERR", output.STDERR)
+    monkeypatch.setattr(connecting, "_WORTH_TELLING_S", after_s)
+    monkeypatch.setattr(connecting, "_RETRY_S", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+
+        def break_off() -> None:
+            with silent.accept()[0]:
+                time.sleep(0.5)
+
+        ends = threading.Thread(target=break_off)
+        ends.start()
+        with connecting.connect(url, None) as client, pytest.raises(ClientError) as caught:
+            client.job("north", "j")
+        ends.join()
+    assert told.getvalue() == (f"waiting for {url}, no answer yet\n" if is_told else "")
+    ending = exit_of(caught.value)
+    assert ending is not None
+    assert (ending.code, ending.sentence.endswith("try again, and if it stays so, look into its log")) == (3, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.engine.cloud.jobrecords import Collection, HostedRecord, JobRecord, Try, held_name, run_name
+from app.engine.cloud.jobrecords import Collection, HostedRecord, JobRecord, Try, attempt_named, held_name, run_name
 from app.engine.cloud.jobs import KEPT_US, Jobs
 from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want, looks_due
 from app.engine.cloud.moves import Proposal
@@ -56,6 +56,7 @@ __all__ = [
     "SectionKind",
     "Try",
     "Want",
+    "attempt_named",
     "held_name",
     "looks_due",
     "plus",

@@ -71,7 +71,7 @@ class JobRecord:
 class HostedRecord(NamedTuple):
     """The knowledge of a host on an attempt of a peer's job; `held` is the room that it held, if it did.
 
-    `ended_us`: since when its word is final; None while it is not. `reason`: why its inputs did not come.
+    `ended_us`: since when its word is final; None while it is not. `reason`: why it was refused or ended.
     """
 
     peer: str
@@ -88,6 +88,14 @@ class HostedRecord(NamedTuple):
 def run_name(key: AttemptKey) -> str:
     """Return the id of the instance that runs for an attempt."""
     return f"{key.origin}.{key.job}.{key.attempt}"
+
+
+def attempt_named(name: str) -> AttemptKey | None:
+    """Return the attempt that an instance of this id would run for; None: no attempt has such an id."""
+    origin, _, rest = name.partition(".")
+    job, _, number = rest.rpartition(".")
+    key = AttemptKey(origin, job, int(number) if number.isascii() and number.isdigit() else 0)
+    return key if run_name(key) == name else None
 
 
 def held_name(key: AttemptKey) -> str:

@@ -1,15 +1,16 @@
 """The part of a cloud's state that holds its jobs, and what it knows of the attempts of its peers' jobs.
 
 Both sides keep to the rules of `engine/jobs`. Jobs that have ended, and final words of a host, leave the state seven
-days later; the log keeps them.
+days later, and words of one peer beyond the newest 20,000 before; the log keeps them.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import islice, takewhile
 from typing import Any
 
 from app.domain.events import (
@@ -44,12 +45,16 @@ from app.engine.jobs.standings import LAPSED, PeerTally
 
 KEPT_US = 7 * DAY_US
 """The time that a job that has ended, and a final word of a host, stay in the state."""
+MOST_WORDS = 20_000
+"""The final words on one peer's attempts that a host keeps. A peer can bring on a hundred each second, for attempts
+that it never offered, too; whoever does loses words on its own attempts alone.
+"""
 _OPEN = frozenset({Word.HELD, Word.STAGING, Word.RUNNING})
 _FAULTS = frozenset(map(str, DataFault))
 
 
 class Jobs:
-    """The jobs by id, those that have not ended, those whose outputs are fetched, and the side of a host.
+    """The jobs by id in no order, those that have not ended, those whose outputs are fetched, and the side of a host.
 
     `out`: by peer, the jobs of which an attempt is out there.
     """
@@ -64,8 +69,8 @@ class Jobs:
         self.members: dict[str, str] = {}
         self.foreign: dict[str, AttemptKey] = {}
         self.standings: dict[str, PeerTally] = {}
-        self._ended: dict[str, int] = {}
-        self._final: dict[AttemptKey, int] = {}
+        self._ended: OrderedDict[str, int] = OrderedDict()
+        self._final: defaultdict[str, OrderedDict[AttemptKey, int]] = defaultdict(OrderedDict)
 
     def folds(self) -> Mapping[type, Fold]:
         """Return the fold of each kind of event that concerns this part."""
@@ -92,10 +97,9 @@ class Jobs:
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
         known = self.host.attempts
+        final = {key: at_us for own in self._final.values() for key, at_us in own.items()}
         hosted = [
-            HostedRecord(
-                *key, one.word, one.until_us, one.ends_us, self._final.get(key), self.held.get(key), one.reason
-            )
+            HostedRecord(*key, one.word, one.until_us, one.ends_us, final.get(key), self.held.get(key), one.reason)
             for key, one in known.items()
         ]
         return {
@@ -109,12 +113,12 @@ class Jobs:
         """Load the part from its share of the facts."""
         for job in sorted(sharing(facts.jobs), key=lambda job: (job.asked.at_us, job.asked.job)):
             self._put(job.asked.job, job)
-        self._ended = dict(sorted(self._ended.items(), key=lambda item: item[1]))
+        self._ended = OrderedDict(sorted(self._ended.items(), key=lambda item: item[1]))
         for one in sorted(facts.hosted, key=lambda one: one.ended_us or 0):
             key = AttemptKey(one.peer, one.job, one.attempt)
             self.host.put(key, hostside.HostedAttempt(one.word, one.until_us, one.ends_us, one.reason))
             if one.ended_us is not None:
-                self._final[key] = one.ended_us
+                self._final[key.origin][key] = one.ended_us
             if one.held is not None:
                 self.held[key] = one.held
         self.foreign.update((one, AttemptKey(peer, job, attempt)) for one, peer, job, attempt in facts.foreign)
@@ -227,10 +231,10 @@ class Jobs:
         if job.ended_us is None:
             self.open[name] = None
             self.members.update(dict.fromkeys(job.instance_ids(), name))
-        else:
-            self._ended[name] = job.ended_us
-        if job.is_collecting:
+        elif job.is_collecting:
             self.collecting[name] = None
+        else:
+            self._ended[name] = job.ended_us if job.collected is None else job.collected.at_us
         return partial(self._put_back, name, old)
 
     def _put_back(self, name: str, old: JobRecord | None) -> None:
@@ -256,33 +260,29 @@ class Jobs:
         return self._stand(self._standing(event.peer)._replace(paused=who))
 
     def _forget(self, now_us: int) -> Undo:
-        """Let go what ended too long ago."""
+        """Let go what ended too long ago. To undo it costs what it cost, however much else is known."""
         limit_us = now_us - KEPT_US
-        jobs = {name: self.by_id[name] for name in _older(self._ended, limit_us)}
-        words = {key: (self.host.attempts[key], self.held.get(key)) for key in _older(self._final, limit_us)}
-        if not jobs and not words:
+        jobs = [(name, self.by_id[name]) for name in _oldest(self._ended, limit_us)]
+        keys = [key for own in self._final.values() for key in _oldest(own, limit_us, MOST_WORDS)]
+        if not jobs and not keys:
             return nothing
-        times = {key: self._final.pop(key) for key in words}
-        for name in jobs:
+        words = [(key, self.host.attempts[key], self.held.get(key), self._final[key.origin].pop(key)) for key in keys]
+        for name, _ in jobs:
             self._put(name, None)
-        for key in words:
+        for key in keys:
             self.host.put(key, None)
             self.held.pop(key, None)
 
         def undo() -> None:
-            rest, ended, final = {**self.by_id}, {**self._ended}, {**self._final}
-            for known in (self.by_id, self._ended, self._final):
-                known.clear()
-            for name, job in jobs.items():
+            for name, job in reversed(jobs):
                 self._put(name, job)
-            self._final.update(times)
-            for key, (attempt, held) in words.items():
+                self._ended.move_to_end(name, last=False)
+            for key, attempt, held, at_us in reversed(words):
+                self._final[key.origin][key] = at_us
+                self._final[key.origin].move_to_end(key, last=False)
                 self.host.put(key, attempt)
                 if held is not None:
                     self.held[key] = held
-            self.by_id.update(rest)
-            self._ended.update(ended)
-            self._final.update(final)
 
         return undo
 
@@ -356,31 +356,33 @@ class Jobs:
 
     def _tell(self, rule: HostEvent, at_us: int) -> Undo:
         key, old = rule.key, self.host.attempts.get(rule.key)
-        before, former = None if old is None else replace(old), self._final.pop(rule.key, None)
+        final = self._final[key.origin]
+        before, former = None if old is None else replace(old), final.pop(key, None)
         self.host.apply(rule)
         word = self.host.attempts[key].word
         if word not in _OPEN:
-            self._final[key] = at_us
+            final[key] = at_us
         stood = self._stand(self._standing(key.origin).after_word(word))
 
         def undo() -> None:
             stood()
-            self._final.pop(key, None)
+            final.pop(key, None)
             if former is not None:
-                self._final[key] = former
+                final[key] = former
             self.host.put(key, before)
 
         return undo
 
 
-def _older(times: Mapping[Any, int], limit_us: int) -> list[Any]:
-    """Return the first names whose times, which never fall, are before a limit."""
-    found = []
-    for name, time_us in times.items():
-        if time_us >= limit_us:
-            break
-        found.append(name)
-    return found
+def _oldest(times: Mapping[Any, int], limit_us: int, most: int | None = None) -> list[Any]:
+    """Return the first names whose times, which never fall, are before a limit, and those beyond so many.
+
+    Names of one time go together: a state that was read back has these in another order.
+    """
+    over = 0 if most is None else len(times) - most
+    if over > 0:
+        limit_us = max(limit_us, next(islice(times.values(), over - 1, None)) + 1)
+    return [name for name, _ in takewhile(lambda one: one[1] < limit_us, times.items())]
 
 
 def _away(event: JobRequested) -> JobAway:

@@ -52,7 +52,7 @@ HostEvent = AttemptHeld | AttemptStaging | ForeignAdmitted | ForeignEnded
 class HostedAttempt:
     """An attempt as its host knows it. Times are of the host's clock; an attempt that never had room has none.
 
-    `reason`: why its inputs did not come, if it ended for that.
+    `reason`: why it was refused or ended, if its host said so.
     """
 
     word: Word
@@ -81,8 +81,7 @@ class HostSide:
                 self.attempts[key].word = Word.RUNNING
             case ForeignEnded():
                 known = self.attempts.setdefault(key, HostedAttempt(event.word))
-                known.reason = event.reason if known.word is Word.STAGING else None
-                known.word = event.word
+                known.reason, known.word = event.reason, event.word
         self._enter(key)
 
     def put(self, key: AttemptKey, known: HostedAttempt | None) -> None:

@@ -138,6 +138,10 @@ class JobAway:
             case _:
                 return None
 
+    def is_overdue(self, now_us: int) -> bool:
+        """Return True for an attempt that was awarded and whose lease is over for sure."""
+        return self.state is AwayState.AWARDED and now_us >= self.reclaim_us + self.answer_us
+
     def decide_time(self, now_us: int) -> list[OriginEvent]:
         """Offer the job to the next host, or end an attempt that was not answered or is over for sure."""
         match self.state:
@@ -151,7 +155,7 @@ class JobAway:
                 return [AttemptDeclined(self.attempt, AwayEnd.CANCELLED)]
             case AwayState.OFFERED if now_us >= self.at_us + self.answer_us:
                 return [AttemptDeclined(self.attempt, "timeout")]
-            case AwayState.AWARDED if now_us >= self.reclaim_us + self.answer_us:
+            case AwayState.AWARDED if self.is_overdue(now_us):
                 return [self._ended(self.attempt, AwayEnd.RECLAIMED)]
             case _:
                 return []

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.domain.errors import OfferNotFound
-from app.domain.jobs import AttemptKey
+from app.domain.jobs import LONGEST_JOB_ID, AttemptKey
 from app.domain.values import NAME_PATTERN
 from app.federation.hosting import Hosting
 from app.federation.promising import PromiseToPeers
@@ -21,7 +21,8 @@ from app.platform.http.bodies import read_body, read_query
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 
-_MOST_ATTEMPTS = 9
+_ATTEMPT = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
+"""A job has at most three attempts at each of 64 peers; a host that looked through any number would be slow."""
 _NAME = re.compile(NAME_PATTERN, re.ASCII)
 
 
@@ -80,8 +81,8 @@ def _cloud(request: Request) -> str:
 def _key(request: Request) -> AttemptKey:
     path = request.path_params
     attempt = path["attempt"]
-    if not (attempt.isascii() and attempt.isdecimal() and len(attempt) <= _MOST_ATTEMPTS):
+    if not _ATTEMPT.fullmatch(attempt):
         raise OfferNotFound("there is no such attempt")
-    if not _NAME.fullmatch(path["offer"]):
+    if not _NAME.fullmatch(path["offer"]) or len(path["offer"]) > LONGEST_JOB_ID:
         raise OfferNotFound("no job has such an id")
     return AttemptKey(caller_of(request).name.partition(".")[0], path["offer"], int(attempt))

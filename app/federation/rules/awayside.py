@@ -14,8 +14,7 @@ from app.engine.cloud import Cloud, JobRecord
 from app.engine.jobs import originside
 from app.engine.jobs.attempts import Wish
 from app.engine.jobs.originside import OriginEvent
-
-REFUSED_BY_ALL = "refused_by_all"
+from app.federation.rules.reasons import REFUSED_BY_ALL
 
 
 class Heard(NamedTuple):

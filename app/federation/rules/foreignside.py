@@ -41,6 +41,7 @@ QUOTA = "quota_exceeded"
 PAUSED = "peer_paused"
 NO_STORE = "no_store"
 ID_TAKEN = "id_taken"
+AWARDED_BEFORE = "awarded_before"
 OUT_OF_BOUNDS = "out_of_bounds"
 _CLASSES_OF_ITS_OWN = MOST_CLASSES // 2
 """So many eviction probabilities are left to the users of the cloud: peers found no class beyond the others."""
@@ -186,7 +187,8 @@ def decide_taken(cloud: Cloud, key: AttemptKey, at_us: int) -> Sequence[Event]:
     """End an attempt because somebody has started an instance of the name that it would have."""
     word = cloud.jobs.host.word_on(key)
     if word is Word.UNKNOWN and key not in cloud.jobs.host.attempts:
-        return [ForeignJobEnded(at_us=at_us, **_fields(key), word=Word.REFUSED, reason=ID_TAKEN)]
+        rule = cloud.jobs.host.decide_offer(key, LeaseTerms(1, 1, 0), at_us, is_admitted=False)
+        return _ends(cloud, rule, at_us, ID_TAKEN)
     if word not in {Word.HELD, Word.STAGING}:
         return []
     return _ends(cloud, [hostside.ForeignEnded(key, Word.EXPIRED)], at_us, ID_TAKEN)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.admission.decide import decide_start
+from app.admission.kept import check_not_kept
 from app.admission.limits import MOST_RUNNING, is_full
 from app.domain.errors import FlavorNotFound, InstanceConflict, TooManyInstances
 from app.domain.events import (
@@ -85,6 +86,7 @@ def _starts(cloud: Cloud, asked: JobRequested) -> Sequence[Event] | None:
             one = StartRequest(f"{asked.job}.{number}", Market.ON_DEMAND, asked.flavor, owner=asked.owner)
             if one.instance_id in cloud.running:
                 raise InstanceConflict(f"instance {one.instance_id!r} was requested before")
+            check_not_kept(cloud, one.instance_id)
             decided = decide_start(cloud, one, asked.at_us, None)
             if isinstance(decided[-1], InstanceRejected):
                 return None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.domain.events import JobRequested
@@ -45,12 +46,21 @@ JobName = Annotated[Name, Field(max_length=LONGEST_JOB_ID)]
 
 
 def _own_key(key: str) -> str:
+    if not _KEY.fullmatch(key):
+        raise PydanticCustomError(
+            "key", "must be names with slashes between them, each of letters, digits, dots, underscores, = and dashes"
+        )
     if not is_key(key):
         raise PydanticCustomError("key", "must not be a key in the folder of the service itself")
     return key
 
 
-ObjectKey = Annotated[str, Field(pattern=f"^{KEY_PATTERN}$", max_length=LONGEST_KEY), AfterValidator(_own_key)]
+_KEY = re.compile(KEY_PATTERN, re.ASCII)
+ObjectKey = Annotated[
+    str,
+    Field(max_length=LONGEST_KEY, json_schema_extra={"pattern": f"^{KEY_PATTERN}$"}),
+    AfterValidator(_own_key),
+]
 Bytes = Annotated[int, Field(ge=0, le=MOST_OBJECT_BYTES), WHOLE]
 
 
@@ -84,10 +94,13 @@ class JobBody(Body):
         description="Whether other clouds may run it: `allowed` where it does not fit here, `only` there.",
     )
     peers: Annotated[list[Name], Field(max_length=MOST_PEERS)] | None = Field(
-        None, description="Whom it may be offered to, in this order; by default all peers, by name."
+        None,
+        description="Whom it may be offered to, in this order; by default all, by name. Not with federate `never`.",
     )
     on_preempted: OnPreempted = Field(
-        OnPreempted.FAIL, strict=False, description="What follows when a peer needs its room."
+        OnPreempted.FAIL,
+        strict=False,
+        description="What follows when a peer needs its room. With federate `never` it is `fail`.",
     )
     probability: Probability | None = Field(
         None, description="The largest probability of preemption at a peer; by default the peer's own."
@@ -108,6 +121,21 @@ class JobBody(Body):
         if given is not None and len({one.key for one in given}) < len(given):
             raise PydanticCustomError("twice", "must not name a key twice")
         return given
+
+    @field_validator("peers")
+    @classmethod
+    def _each_once(cls, given: list[str] | None) -> list[str] | None:
+        if given is not None and len({*given}) < len(given):
+            raise PydanticCustomError("twice", "must not name a peer twice")
+        return given
+
+    @model_validator(mode="after")
+    def _only_of_peers(self) -> Self:
+        if self.federate is Federate.NEVER and (self.peers or self.on_preempted is not OnPreempted.FAIL):
+            raise PydanticCustomError(
+                "federate", "peers and on_preempted are of jobs that other clouds may run: say federate allowed or only"
+            )
+        return self
 
     def asked(self, owner: str | None) -> JobRequested:
         """Return the job as it is asked for. Its time comes with the decision."""

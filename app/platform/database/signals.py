@@ -59,11 +59,17 @@ class LogGrew(msgspec.Struct, frozen=True, tag="log_grew"):
     seq: int
 
 
+class TurnsWanted(msgspec.Struct, frozen=True, tag="turns_wanted"):
+    """A writer of a cloud's log was too late again and again: the others let it have its turn for a while."""
+
+    cloud_id: int
+
+
 class Resync(msgspec.Struct, frozen=True):
     """Listening has started or restarted; signals may have been missed."""
 
 
-Sent = TablePublished | RunRequested | LogGrew
+Sent = TablePublished | RunRequested | LogGrew | TurnsWanted
 Signal = Sent | Resync
 _DECODER: msgspec.json.Decoder[Sent] = msgspec.json.Decoder(Sent)
 _NOTIFY_ALL = "SELECT pg_notify(%(channel)s, payload) FROM unnest(%(payloads)s::text[]) AS payload"
@@ -89,6 +95,12 @@ async def announce_growth(database: Database, seqs: Mapping[int, int]) -> None:
     """
     payloads = [msgspec.json.encode(LogGrew(cloud_id, seq)).decode() for cloud_id, seq in seqs.items()]
     await database.execute(_NOTIFY_ALL, {"channel": LOGS, "payloads": payloads})
+
+
+async def ask_for_turns(database: Database, cloud_id: int) -> None:
+    """Ask the other writers of a cloud's log to take turns for a while."""
+    payload = msgspec.json.encode(TurnsWanted(cloud_id)).decode()
+    await database.execute(_NOTIFY_ALL, {"channel": LOGS, "payloads": [payload]})
 
 
 async def listen(database: Database, channel: str = TABLES) -> AsyncGenerator[Signal]:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from app.platform.asked import came_at, reading
 from app.platform.http.errors import RateExceeded
@@ -28,6 +28,7 @@ GREAT_BODIES = {"run_batch", "report_cluster_events"}
 """Operations whose bodies may be large."""
 _GREAT = 1 << 14
 _READS_AT_ONCE = 2
+_SHORT_S = 0.05
 _BODIES_AT_ONCE = 8
 MESSAGES_AT_ONCE = 16
 """So many messages of one peer stand in the line of a cloud, as many as an origin sends side by side.
@@ -95,8 +96,15 @@ async def sign_in_turn(request: Request) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def read_in_turn(request: Request) -> AsyncIterator[None]:
-    """Wait for a place of the caller's dear reads in the cloud that is asked for."""
+    """Wait for a place of the caller's dear reads in the cloud that is asked for.
+
+    Raise ClientDisconnect for who has gone away meanwhile: nothing is read for them.
+    """
+    came_s = monotonic()
     async with request.app.state.dear.place(_key(request, is_read=True), _READS_AT_ONCE):
+        has_waited = monotonic() - came_s > _SHORT_S
+        if has_waited and request.method == "GET" and await request.is_disconnected():
+            raise ClientDisconnect
         with reading():
             yield
 

@@ -21,6 +21,7 @@ from starlette.types import Scope
 from app.domain import errors
 from app.platform.http.respond import respond
 from app.platform.http.safety import SAFE_HEADERS
+from app.platform.http.wording import plain
 from app.platform.telemetry.context import without_tokens
 from tenure_client.forms.answer import Link
 from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer
@@ -165,7 +166,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.OfferNotFound: Problem(404, "preemptible.offer.not_found", "No such attempt"),
     errors.NotAPeer: Problem(404, "preemptible.offer.not_a_peer", "No peer of that name"),
     errors.PeerExists: Problem(409, "preemptible.peer.conflict", "The peer exists, or there are too many"),
-    errors.OfferConflict: Problem(409, "preemptible.offer.conflict", "The attempt was offered with another body"),
+    errors.OfferConflict: Problem(409, "preemptible.offer.conflict", "The attempt has another body, or has not ended"),
     errors.PeerRefused: Problem(400, "preemptible.peer.refused_address", "This URL is not allowed for a peer"),
     errors.ClockExternal: Problem(400, "preemptible.job.clock_external", "The cloud's clock is external"),
     errors.DataUnavailable: Problem(409, "preemptible.job.data_unavailable", "The job's data is not available"),
@@ -181,7 +182,9 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.CloudExists: Problem(409, "preemptible.cloud.exists", "The cloud exists"),
     errors.NodeExists: Problem(409, "preemptible.node.exists", "The node exists with another capacity"),
     errors.FlavorExists: Problem(409, "preemptible.flavor.exists", "The flavor exists with other resources"),
-    errors.InstanceConflict: Problem(409, "preemptible.instance.conflict", "The id was used with another body"),
+    errors.InstanceConflict: Problem(
+        409, "preemptible.instance.conflict", "The id was used with another body, or is kept"
+    ),
     errors.JobConflict: Problem(409, "preemptible.job.conflict", "The job's id was used with another body"),
     errors.NodeNotEmpty: Problem(409, "preemptible.node.not_empty", "On-demand instances run on the node"),
     errors.PricesStale: Problem(409, "preemptible.prices.stale", "The newest price is too old"),
@@ -255,6 +258,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.EpochsCrossed: Problem(503, "preemptible.batch.epochs_crossed", "The batch needs a further table"),
     errors.LogNewer: Problem(503, "preemptible.log.newer", "A newer version of the service wrote this log"),
     errors.Overloaded: Problem(503, "preemptible.service.overloaded", "Too many requests wait"),
+    errors.ObjectsUnavailable: Problem(503, "preemptible.objects.unavailable", "The object store does not answer"),
     errors.VenueBusy: Problem(503, "preemptible.venue.busy", "Prices of venues are being written"),
     errors.ServiceStopping: Problem(503, "preemptible.service.stopping", "This process is stopping"),
     errors.TooManyStreams: Problem(429, "preemptible.streams.too_many", "Too many event streams"),
@@ -337,14 +341,14 @@ def faults_in(error: ValidationError, form: type[BaseModel] | None, *within: str
 
     A list whose items are at fault is not called too short as well: only items without a fault are counted.
     """
-    found = error.errors(include_url=False, include_context=False, include_input=False)
+    found = error.errors(include_url=False, include_input=False)
     around = {item["loc"][:depth] for item in found for depth in range(len(item["loc"]))}
     for item in found:
         if item["type"] == "too_short" and item["loc"] in around:
             continue
         place = ".".join([*within, *map(str, item["loc"])])
         kind = _FIELD_ERRORS.get(item["type"], FieldInvalid)
-        said = _no_such_field(form, item["loc"]) if kind is FieldUnknown else item["msg"]
+        said = _no_such_field(form, item["loc"]) if kind is FieldUnknown else plain(item)
         yield kind(f"{place}: {said}" if place else said)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -18,6 +19,7 @@ from urllib.parse import SplitResult, urlsplit
 from app.domain.errors import WebhookRefused
 
 URL_MAX = 2000
+_NOT_PUBLIC = "is not an address of the public internet"
 _PORTS = {"http": 80, "https": 443}
 _NOT_PUBLIC_4 = tuple(
     map(
@@ -52,6 +54,10 @@ class AddressRefused(Exception):
     """The name leads to an address to which nothing may be sent, or to none."""
 
 
+class NameUnknown(AddressRefused):
+    """The name has no address. The text is that of one that is refused: not everybody may learn which names exist."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The parts of a URL."""
@@ -78,9 +84,20 @@ def read_url(url: str, *, allow_private: bool) -> Target:
     host = parts.hostname or ""
     literal = _literal(host)
     if literal is not None and not (allow_private or is_public(literal)):
-        raise WebhookRefused(f"{host} is not an address of the public internet")
+        raise WebhookRefused(f"{host} {_NOT_PUBLIC}")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(parts.scheme, host, port or _PORTS[parts.scheme], path, parts.netloc)
+
+
+def read_new_url(url: str, *, allow_private: bool) -> Target:
+    """Return the parts of a URL that a caller enters. Raise WebhookRefused also for this machine's own name.
+
+    Other names are looked up whenever something is sent.
+    """
+    target = read_url(url, allow_private=allow_private)
+    if not allow_private and target.host.rstrip(".").rpartition(".")[2] == "localhost":
+        raise WebhookRefused(f"{target.host} {_NOT_PUBLIC}")
+    return target
 
 
 def _check_parts(parts: SplitResult) -> None:
@@ -100,9 +117,11 @@ async def resolve(target: Target, resolvers: Executor, *, allow_private: bool) -
         found = await asyncio.get_running_loop().run_in_executor(resolvers, ask)
     except (OSError, UnicodeError):
         found = []
-    addresses = [str(entry[4][0]) for entry in found]
-    if not addresses or not (allow_private or all(is_public(ip_address(one.partition("%")[0])) for one in addresses)):
-        raise AddressRefused(f"{target.host} leads to no address that is sent to")
+    addresses, why = [str(entry[4][0]) for entry in found], f"{target.host} leads to no address that is sent to"
+    if not addresses:
+        raise NameUnknown(why)
+    if not (allow_private or all(is_public(ip_address(one.partition("%")[0])) for one in addresses)):
+        raise AddressRefused(why)
     return addresses[0]
 
 
@@ -116,7 +135,9 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _literal(host: str) -> IPv4Address | IPv6Address | None:
-    try:
+    host = host.rstrip(".")  # resolvers take 127.0.0.1. for the same
+    with suppress(ValueError):
         return ip_address(host.partition("%")[0])
-    except ValueError:
-        return None
+    with suppress(OSError):
+        return IPv4Address(socket.inet_aton(host))  # 127.1, 0x7f000001, which name servers are not asked for
+    return None

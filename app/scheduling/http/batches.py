@@ -96,13 +96,13 @@ def _parts(content: bytes) -> tuple[msgspec.Raw, list[msgspec.Raw]]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _raise_malformed(error)
     if not 1 <= len(parts) <= BATCH_MAX:
-        raise FieldInvalid(f"operations: List should have 1 to {BATCH_MAX} items, not {len(parts)}")
+        raise FieldInvalid(f"operations: must have 1 to {BATCH_MAX} entries, not {len(parts)}")
     return array, parts
 
 
 def _wrong_fields(fields: dict[str, msgspec.Raw]) -> Iterator[RequestError]:
     if "operations" not in fields:
-        yield FieldMissing("operations: Field required")
+        yield FieldMissing("operations: is missing")
     for name in fields:
         if name != "operations":
             yield FieldUnknown(f"{name[:100]}: there is no such field; there are: operations")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import threading
 import time
 from email.utils import parsedate_to_datetime
@@ -48,6 +49,8 @@ _STRANGERS = {404, 405, 501}
 """The answers of other servers to paths that they do not know; those of the service say why."""
 _TO_WRITE = "; its URL has no path, and is written as http://host:port"
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+_ERRNO = re.compile(r"\[Errno -?[0-9]+\] ")
+"""The number before what an operating system says, which tells people nothing more."""
 _NOT_CONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout)
 _NOT_SENT = (*_NOT_CONNECTED, httpx2.PoolTimeout)
 _SENSELESS = (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
@@ -174,7 +177,7 @@ def failure(call: Call[Any], response: httpx2.Response) -> Exception:
 
 def broken(call: Call[Any], error: httpx2.RequestError, url: object) -> Exception:
     """Return the exception for a broken exchange."""
-    told = f"{url}: {error or type(error).__name__}"
+    told = f"{url}: {_ERRNO.sub('', str(error)) or type(error).__name__}"
     if any(one in told for one in _NO_TLS):
         return AnswerUnreadable(f"{told}; what answers there does not speak https: write its URL with http://")
     if not isinstance(error, httpx2.TransportError):

@@ -81,13 +81,14 @@ class Users:
     async def _submit(self, name: str) -> None:
         rng, one = self._rng, Submitted(self._calls.name, name)
         lifetime_s = round(rng.uniform(*_LIFETIME_S), 3)
+        count, federate, then = rng.choice((1, 1, 2)), rng.choice(_FEDERATE), rng.choice(("fail", "offer_again"))
         body = {
             "id": name,
             "flavor": FLAVOR,
-            "count": rng.choice((1, 1, 2)),
+            "count": count,
             "lifetime_s": lifetime_s,
-            "federate": rng.choice(_FEDERATE),
-            "on_preempted": rng.choice(("fail", "offer_again")),
+            "federate": federate,
+            "on_preempted": "fail" if federate == "never" else then,
         }
         twice, cancelled = rng.random() < _AGAIN, rng.random() < _CANCELLED
         self.submitted.append(one)

@@ -2,6 +2,7 @@
 const PLOTS = new Map();
 const UTC = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
 const HOUR = 3600;
+const TIME_ROOM = 72; // pixels from a time below to the next one: the longest, to the second, is about 52 wide
 const PALE = new Set(["free", "rejected"]);
 
 function colour(name) {
@@ -77,6 +78,7 @@ function axis(kind, side, label) {
     grid: { stroke: colour("line"), width: 1, show: side === 3 || side === 2 },
     ticks: { show: false },
     size: side === 3 || side === 1 ? 58 : 34,
+    ...(kind === "time" && { space: TIME_ROOM }),
     values: (_, splits, __, ___, step) => axisTexts(kind, splits, step),
   };
 }

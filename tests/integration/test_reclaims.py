@@ -1,0 +1,99 @@
+"""A worker that finds a lease over asks the host for its last word before it takes the job back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+import pytest
+from peer_jobs import events_of
+
+from app.domain.events import JobAwarded, JobEnded, JobOffered, JobRequested, Recorded
+from app.domain.jobs import AwayEnd, Federate
+from app.domain.times import SECOND_US
+from app.platform.database.database import Database
+from app.platform.settings import Settings
+from app.processes.wiring import open_worker
+from app.scheduling.store.clouds import Clouds
+from app.scheduling.store.log import EventLog
+from benchmarks.peer_open import Peer, fill
+
+
+class FinishedPeer(Peer):
+    """A host where every attempt has finished."""
+
+    word = "finished"
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.jobs.append(head.split(b"/offers/")[1].split(b"/")[0].decode())
+        body = json.dumps({"word": self.word}).encode()
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+
+
+async def left_alone(database: Database, job: str) -> None:
+    """Write the log of a job that was awarded, and whose lease was over a minute ago."""
+    at_us = round(time.time() * SECOND_US)
+    cloud_id, log = await Clouds(database).id_of("open"), EventLog(database)
+    terms = {"answer_us": 5 * SECOND_US, "hold_us": 5 * SECOND_US, "margin_us": SECOND_US, "attempts": 1}
+    asked = JobRequested(
+        at_us=at_us,
+        job=job,
+        flavor="c1",
+        count=1,
+        lifetime_us=5 * SECOND_US,
+        federate=Federate.ONLY,
+        peers=("far",),
+        **terms,  # type: ignore[arg-type]
+    )
+    offered = JobOffered(at_us=at_us, job=job, attempt=1, peer="far")
+    awarded = JobAwarded(at_us=at_us, job=job, attempt=1, reclaim_us=at_us - 60 * SECOND_US)
+    first = await log.last_seq(cloud_id) + 1
+    await log.append(cloud_id, [Recorded(seq, one) for seq, one in enumerate((asked, offered, awarded), first)])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("word", "end"), [("finished", AwayEnd.COMPLETED), ("running", AwayEnd.RECLAIMED)])
+async def test_the_host_has_the_last_word_on_what_nobody_asked_about(
+    database: Database, database_url: str, word: str, end: AwayEnd
+) -> None:
+    far = FinishedPeer()
+    far.word = word
+    server = await asyncio.start_server(far.answer, "127.0.0.1", 0)
+    async with server:
+        await begin(database, server.sockets[0].getsockname()[1])
+        await left_alone(database, f"left-{word}")
+        ended = await ends_of(database, database_url, f"left-{word}")
+    assert far.jobs, "it was asked"
+    assert ended[0].end is end
+
+
+@pytest.mark.anyio
+async def test_a_host_that_does_not_answer_is_not_waited_for(database: Database, database_url: str) -> None:
+    await begin(database, 1)
+    await left_alone(database, "left-dead")
+    [ended, *_] = await ends_of(database, database_url, "left-dead")
+    assert ended.end is AwayEnd.RECLAIMED
+
+
+async def begin(database: Database, port: int) -> None:
+    """Make the cloud and its peer, or give the peer another port."""
+    if "open" not in await Clouds(database).list():
+        await fill(database, 0, port)
+    else:
+        await database.execute("UPDATE peer SET url = %(url)s", {"url": f"http://127.0.0.1:{port}"})
+
+
+async def ends_of(database: Database, database_url: str, job: str) -> list[JobEnded]:
+    """Return the ends of a job, once a worker that has just begun has written one."""
+    async with (
+        open_worker(Settings(database_url=database_url, peer_allow_private=True)) as worker,
+        asyncio.timeout(30),
+    ):
+        while True:
+            await worker.job_keeper.keep_jobs()
+            found = [one for one in await events_of(database, "open", job) if isinstance(one, JobEnded)]
+            if found:
+                return found

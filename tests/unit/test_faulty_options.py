@@ -1,0 +1,44 @@
+"""Errors of fields are told in the words of the options that set them."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.commands.faulty import in_options, options_of
+from app.commands.jobs import submit_job
+from app.commands.venue_plans import plan
+from app.domain.inputs import InputError
+from tenure_client import RequestInvalid
+
+OPTIONS = {"quota.count": "--count", "inputs": "--input", "name": "the peer's name"}
+
+
+@pytest.mark.parametrize(
+    ("detail", "told"),
+    [
+        ("quota.count: must be at most 256", "--count: must be at most 256"),
+        ("inputs.0.bytes: must be a whole number", "--input, number 1, bytes: must be a whole number"),
+        ("inputs.1: must not name a key twice", "--input, number 2: must not name a key twice"),
+        ("name: must begin with a letter or digit", "the peer's name: must begin with a letter or digit"),
+        ("names: it is too long", "names: it is too long"),
+    ],
+)
+def test_a_field_is_told_as_its_option(detail: str, told: str) -> None:
+    refused = RequestInvalid(400, "code", "wrong", details=(detail, "name: must not be empty"))
+    with pytest.raises(InputError) as caught, in_options(OPTIONS):
+        raise refused
+    assert str(caught.value).startswith(told)
+    assert str(caught.value).endswith("; the peer's name: must not be empty")
+
+
+def test_a_fault_of_no_option_stays_as_the_service_tells_it() -> None:
+    refused = RequestInvalid(400, "code", "the URL is not allowed")
+    with pytest.raises(RequestInvalid, match="code 400"), in_options(OPTIONS):
+        raise refused
+
+
+def test_fields_are_found_by_the_names_of_options_and_arguments() -> None:
+    submit, planning = options_of(submit_job), options_of(plan)
+    assert (submit["lifetime_s"], submit["count"], submit["on_preempted"]) == ("--for", "--count", "--on-preempted")
+    assert (planning["jobs"], planning["launch_s"], planning["id"]) == ("JOBS", "--launch", "--id")
+    assert "client" not in submit
