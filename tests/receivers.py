@@ -118,7 +118,11 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
+            length = int(self.headers["content-length"])
+            body = self.rfile.read(length)
+            if len(body) < length:  # the sender has died over it
+                self.close_connection = True
+                return
             status = receiver.receive(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
             self.send_response(status)
             self.send_header("Content-Length", "0")

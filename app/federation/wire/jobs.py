@@ -96,6 +96,7 @@ class JobBody(Body):
     peers: Annotated[list[Name], Field(max_length=MOST_PEERS)] | None = Field(
         None,
         description="Whom it may be offered to, in this order; by default all, by name. Not with federate `never`.",
+        json_schema_extra={"uniqueItems": True},
     )
     on_preempted: OnPreempted = Field(
         OnPreempted.FAIL,
