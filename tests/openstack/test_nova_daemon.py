@@ -109,7 +109,7 @@ def insist(lab: NovaLab, servers: list[str]) -> None:
 
 
 def built_at_last(lab: NovaLab, server: str) -> Any:
-    """Wait until a server is built. Nova never builds one for which its broker has lost the message: ask for another."""
+    """Wait until a server is built. Nova never builds one whose message its broker has lost: then ask for another."""
     deadline_s = time.monotonic() + 60
     while (found := lab.cloud.compute.get_server(server)).task_state == "scheduling":
         if time.monotonic() > deadline_s:
