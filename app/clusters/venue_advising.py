@@ -15,19 +15,23 @@ from app.domain.errors import AdviceImpossible, AdviceTermsInvalid
 from app.venues.pricereads import PoolWords, PriceReads
 from app.venues.reads import StoredPool, StoredVenue, VenueReads
 from app.venues.rules.bounds import FIRST_EFFECT
-from app.venues.rules.history import MICRO
+from app.venues.rules.history import MICRO, PriceSteps
 from app.venues.rules.observed import QuoteSource
 from app.venues.rules.quotes import CONFIDENCE
 from app.venues.rules.rates import RevokedBy
 
 
 class BidQuestion(NamedTuple):
-    """A machine: its bid an hour, how long it has run, for how long it is wanted from now on, and its notice."""
+    """A machine: its bid an hour, how long it has run, for how long it is wanted from now on, and its notice.
+
+    With `at_us` *now* is that time, and nothing later is looked at.
+    """
 
     bid: float
     age_us: int
     lifetime_us: int
     notice_us: int
+    at_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +63,22 @@ class BidAdvising:
         if (fault := fault_in(terms)) is not None:
             raise AdviceTermsInvalid(fault)
         venue, pool = await self._prices.pool(name, words)
-        now_us = self._now_us()
+        now_us = self._now_us() if question.at_us is None else question.at_us
         if venue.revoked_by is RevokedBy.CAPACITY:
+            price = (pool.micro or 0) / MICRO
             hazards, source = await self._observed(venue, pool, question, now_us)
         else:
-            hazards, source = await self._counted(venue, pool, question, now_us), QuoteSource.PRICE_CROSSING
+            steps, source = await self._prices.history(venue, pool, now_us), QuoteSource.PRICE_CROSSING
+            price, hazards = float(steps.price[-1]), await self._counted(venue, pool, question, steps)
         plan = plan_checkpoints(hazards, terms, question.notice_us)
-        return BidAdvice(venue, pool, question, now_us, (pool.micro or 0) / MICRO, source, hazards, plan)
+        return BidAdvice(venue, pool, question, now_us, price, source, hazards, plan)
 
-    async def _counted(self, venue: StoredVenue, pool: StoredPool, question: BidQuestion, now_us: int) -> Hazards:
-        steps = await self._prices.history(venue, pool, now_us)
+    async def _counted(self, venue: StoredVenue, pool: StoredPool, question: BidQuestion, steps: PriceSteps) -> Hazards:
         try:
             return await asyncio.to_thread(hazards_under_bid, steps, question.bid, moments_ahead(question.lifetime_us))
         except PriceAbove as error:
             is_unknown = isnan(error.price)
-            why = "is not known now" if is_unknown else f"is {error.price:g}, above the bid of {question.bid:g}"
+            why = "is not known then" if is_unknown else f"is {error.price:g}, above the bid of {question.bid:g}"
             raise AdviceImpossible(f"the price of {pool.name} in venue {venue.name!r} {why}") from None
 
     async def _observed(
@@ -88,7 +93,5 @@ class BidAdvising:
             found = observed.survival(pool.name, max(age_us, 1), FIRST_EFFECT, CONFIDENCE)
             return 0.0 if found is None else found.share
 
-        return (
-            hazards_observed(share_living, question.age_us, moments_ahead(question.lifetime_us)),
-            known.source,
-        )
+        moments_us = moments_ahead(question.lifetime_us)
+        return await asyncio.to_thread(hazards_observed, share_living, question.age_us, moments_us), known.source

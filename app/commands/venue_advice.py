@@ -9,9 +9,10 @@ from rich.text import Text
 
 from app.commands.options import Json, on_service
 from app.commands.output import print_json, print_text
+from app.commands.pricefiles import time_of
 from app.commands.words import length
 from app.domain.inputs import InputError, parse_duration
-from app.domain.times import SECOND_US
+from app.domain.times import SECOND_US, to_datetime
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.advice import BidAdviceAnswer
 
@@ -42,6 +43,7 @@ def advise(
     ] = None,
     notice: Annotated[str, typer.Option(metavar="TIME", help="How long before its end the provider tells.")] = "120",
     product: Annotated[str, typer.Option(help="The system, as the provider names it.")] = "Linux/UNIX",
+    at: Annotated[str | None, typer.Option(metavar="TIME", show_default="now", help="Answer as of this time.")] = None,
     as_json: Json = False,
 ) -> None:
     """Tell when a job on a machine under a bid should be checkpointed, by how such bids fared in the pool's past."""
@@ -50,8 +52,10 @@ def advise(
         f"{one}_s": _seconds(f"--{one.replace('_', '-')}", text) for one, text in told.items() if text is not None
     }
     wanted_s, pause_s = _seconds("--for", lifetime), _seconds("--pause", pause)
+    at_us = time_of(at, "--at")
+    as_of = None if at_us is None else to_datetime(at_us)
     _tell(
-        client.venue_checkpoint_advice(name, type_, zone, bid, wanted_s, pause_s, product=product, **lengths),
+        client.venue_checkpoint_advice(name, type_, zone, bid, wanted_s, pause_s, product=product, at=as_of, **lengths),
         as_json=as_json,
     )
 

@@ -52,8 +52,9 @@ def follow(
 ) -> None:
     """Bring the spot prices of a region of Amazon's EC2 into a venue, which is made if it is not there, and go on.
 
-    Needs `tenure[aws]`; credentials are found as boto3 finds them. The command works on the service's database. A poll
-    that fails is told, changes no price, and is shown with the venue; the next one tries again.
+    Needs boto3, which comes with Tenure's extra `aws`; credentials are found as boto3 finds them. The command works on
+    the service's database. A poll that fails is told, changes no price, and is shown with the venue; the next one tries
+    again.
     """
     check_name(name)
     every_s, back_s = parse_duration(every) / SECOND_US, parse_duration(back) / SECOND_US

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import uuid4
@@ -19,7 +20,7 @@ from app.commands.options import on_service
 from app.commands.output import STDERR, STDOUT, print_json
 from app.commands.pricefiles import time_of
 from app.domain.inputs import InputError, parse_duration
-from app.domain.times import SECOND_US, to_datetime
+from app.domain.times import SECOND_US, from_datetime, to_datetime
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.plans import PlanAnswer, PlannedJobAnswer, VenueRecordAnswer
 
@@ -37,7 +38,10 @@ Peers = Annotated[
 ]
 Rates = Annotated[Path | None, typer.Option(metavar="FILE", help="Machines with a provider's rate: CSV or JSON.")]
 Probability = Annotated[float, typer.Option(help="Each first machine lives at least this probably.")]
-Deadline = Annotated[str | None, typer.Option(metavar="TIME", help="Of jobs that have none.")]
+Deadline = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Of jobs that have none: a time, or how long after the plan's, like 18h."),
+]
 Checkpoint = Annotated[str | None, typer.Option(metavar="WRITE,READ", help="Times of a checkpoint, like 60s,45s.")]
 Launch = Annotated[str, typer.Option(metavar="TIME", help="How long a machine takes to begin.")]
 Most = Annotated[int | None, typer.Option("--most-per-pool", min=1, help="The most jobs that begin in one pool.")]
@@ -49,7 +53,8 @@ PlanId = Annotated[str | None, typer.Option("--id", show_default="a new one", he
 Plan = Annotated[str, typer.Argument(metavar="PLAN", help="The plan.")]
 Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's id in the plan.")]
 Cost = Annotated[float, typer.Option(min=0, help="What was paid for it.")]
-Ended = Annotated[str | None, typer.Option(metavar="TIME", help="When it was done; left out: it failed.")]
+Ended = Annotated[str | None, typer.Option(metavar="TIME", help="When it was done.")]
+Failed = Annotated[bool, typer.Option("--failed", help="It was never done.")]
 Lost = Annotated[int, typer.Option(min=0, help="Machines that it lost.")]
 OnDemand = Annotated[bool, typer.Option("--on-demand", help="It used a machine on demand.")]
 VenueName = Annotated[str, typer.Argument(metavar="NAME", help="The venue, or the peer.")]
@@ -81,10 +86,10 @@ _RECORD_COLUMNS = (
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    example = "tenure venue plan jobs.csv --venues aws-east --deadline 2026-01-02T18:00:00Z --checkpoint 60s,45s"
+    example = "tenure venue plan jobs.csv --venues aws-east --deadline 18h --checkpoint 60s,45s"
     app.command("plan", epilog=f"Example: {example}")(on_service(plan))
     app.command("plans", epilog="Example: tenure venue plans --json")(on_service(list_plans))
-    example = "tenure venue outcome nightly-1 render --cost 0.42 --ended 2026-01-02T12:00:00Z"
+    example = "tenure venue outcome nightly-1 render --cost 0.42 --ended 2026-11-28T12:00:00Z"
     app.command("outcome", epilog=f"Example: {example}")(on_service(outcome))
     app.command("reliability", epilog="Example: tenure venue reliability aws-east")(on_service(reliability))
 
@@ -113,7 +118,7 @@ def plan(
     at_us = time_of(at, "--at")
     answer = client.make_plan(
         id_ or f"plan-{uuid4().hex[:12]}",
-        _with_deadline([job for path in jobs for job in _entries(path, "jobs")], deadline),
+        _with_deadline([job for path in jobs for job in _entries(path, "jobs")], deadline, at_us),
         **_places(venues, clouds, peers, rates),
         probability=probability,
         checkpoint=None if checkpoint is None else _checkpoint(checkpoint),
@@ -152,18 +157,25 @@ def outcome(
     *,
     cost: Cost,
     ended: Ended = None,
+    failed: Failed = False,
     lost: Lost = 0,
     on_demand: OnDemand = False,
     as_json: options.Json = False,
 ) -> None:
-    """Tell what came of a plan's job, so that later plans are calibrated and reliability is shown."""
+    """Tell what came of a plan's job, so that later plans are calibrated and reliability is shown.
+
+    Either --ended says when it was done, or --failed that it never was.
+    """
+    if failed == (ended is not None):
+        raise InputError("say either --ended TIME, when the job was done, or --failed")
     ended_us = time_of(ended, "--ended")
     ended_at = None if ended_us is None else to_datetime(ended_us)
     answer = client.tell_outcome(plan, job, cost, ended_at=ended_at, lost=lost, on_demand=on_demand)
     if as_json:
         print_json(json_of(answer))
     else:
-        STDOUT.print(f"{plan}, {job}: said {answer.said_cost:.4g}, paid {answer.cost:.4g}", highlight=False)
+        end = "failed" if answer.ended_at is None else f"done at {answer.ended_at:%Y-%m-%d %H:%M}"
+        STDOUT.print(f"{plan}, {job}: {end}; said {answer.said_cost:.4g}, paid {answer.cost:.4g}", highlight=False)
 
 
 def reliability(client: TenureClient, name: VenueName, *, peer: IsPeer = False, as_json: options.Json = False) -> None:
@@ -221,11 +233,22 @@ def _value(name: str, text: str) -> str | float | int:
     return int(text) if name in _WHOLE else float(text)
 
 
-def _with_deadline(jobs: list[dict[str, Any]], deadline: str | None) -> list[dict[str, Any]]:
+def _with_deadline(jobs: list[dict[str, Any]], deadline: str | None, plan_us: int | None) -> list[dict[str, Any]]:
     """Return the jobs with ids and, where they have neither deadline nor value, the one that was given."""
-    at_us = time_of(deadline, "--deadline")
+    at_us = None if deadline is None else _deadline_us(deadline, plan_us)
     given = {} if at_us is None else {"deadline": to_datetime(at_us).isoformat()}
     return [{"id": f"job-{number}", **({} if "value" in job else given), **job} for number, job in enumerate(jobs, 1)]
+
+
+def _deadline_us(text: str, plan_us: int | None) -> int:
+    """Return a deadline that is a time, or so long after the time that is planned as of."""
+    try:
+        after_us = parse_duration(text)
+    except InputError:
+        at_us = time_of(text, "--deadline")
+        assert at_us is not None
+        return at_us
+    return after_us + (from_datetime(datetime.now(UTC)) if plan_us is None else plan_us)
 
 
 def _places(venues: list[str], clouds: list[str], peers: list[str], rates: Path | None) -> dict[str, Any]:
@@ -270,10 +293,11 @@ def _print(answer: PlanAnswer) -> None:
     cost = (
         ""
         if answer.cost is None
-        else f"; half of the replays cost up to {answer.cost.p50:.4g}, 95 % {answer.cost.p95:.4g}"
+        else f"; replays cost {answer.cost.mean:.4g} in the mean, half of them up to {answer.cost.p50:.4g}, "
+        f"95 % up to {answer.cost.p95:.4g}"
     )
     fixed = "" if answer.on_demand_cost is None else f"; on demand {answer.on_demand_cost:.4g}"
-    STDOUT.print(f"all jobs: {answer.expected_cost:.4g}{cost}{fixed}", highlight=False)
+    STDOUT.print(f"all jobs: expected {answer.expected_cost:.4g}{cost}{fixed}", highlight=False, soft_wrap=True)
     for venue in answer.venues:
         if venue.is_stale:
             when = f"{venue.as_of:%Y-%m-%d %H:%M}"

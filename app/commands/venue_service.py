@@ -39,7 +39,7 @@ Files = Annotated[
 ]
 Types = Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Machine types and on-demand prices.")]
 Lifetime = Annotated[str, typer.Option("--for", metavar="TIME", help="The time that a machine is to live: 6h, 2d.")]
-Probability = Annotated[float, typer.Option(help="The share of past starts that must have lived under the bid.")]
+Probability = Annotated[float, typer.Option(help="The share of machines that are to live so long under the bid.")]
 Kind = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only this machine type.")]
 Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="Only this zone.")]
 At = Annotated[str | None, typer.Option(metavar="TIME", show_default="now", help="Answer as of this time.")]
@@ -56,7 +56,8 @@ _QUOTE_COLUMNS = (
     Column("pool", 9),
     Column("price", 6, is_number=True),
     Column("bid", 8, is_number=True),
-    Column("survival", 7, is_number=True),
+    Column("expected", 7, is_number=True),
+    Column("counted", 5, is_number=True),
     Column("at least", 5, is_number=True),
     Column("windows", 2, is_number=True),
     Column("cost", 8, is_number=True),
@@ -198,7 +199,11 @@ def quote(
     limit: Limit = 20,
     as_json: options.Json = False,
 ) -> None:
-    """Ask each pool of a venue for the least bid that so many past starts lived under, and for its usual cost."""
+    """Ask each pool of a venue for the least bid under which so many machines live so long, and for its usual cost.
+
+    `expected`: the share that is expected to live, by the `source`: counted from past starts (price crossing), by the
+    venue's model (learned), by what was observed or the provider tells. `counted`: of past starts under the bid.
+    """
     at_us = time_of(at, "--at")
     answer = client.venue_quotes(
         name,
@@ -223,7 +228,7 @@ def quote(
 def _row(one: VenueQuoteAnswer) -> list[object]:
     pool = f"{one.zone} {one.instance_type}"
     why = "" if one.why_not is None else one.why_not.replace("_", " ")
-    numbers = (one.price, one.bid, one.survival, one.at_least)
+    numbers = (one.price, one.bid, one.survival, one.counted, one.at_least)
     shown = [figure(value) for value in numbers]
     costs = [figure(value) for value in (one.cost, one.on_demand_cost)]
     return [pool, *shown, one.windows, *costs, (one.source or "-").replace("_", " "), why]

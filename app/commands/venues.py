@@ -18,7 +18,7 @@ from app.commands import (
 from app.commands.evaluation import each
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import Json, Report, Seed
-from app.commands.output import STDOUT, command_line, print_json, progress_bar, write_report
+from app.commands.output import STDOUT, check_writable, command_line, print_json, progress_bar, write_report
 from app.commands.pricefiles import Gaps, Types, machine_types, time_of, venue_of_file
 from app.domain.inputs import InputError, parse_duration
 from app.domain.progress import Progress
@@ -93,6 +93,7 @@ def backtest(
     from app.workbench.venues.run import AskedJobs, backtest_of  # noqa: PLC0415 - as above
 
     questions, shares = _questions(what, method), _shares(levels)
+    check_writable(report)
     if prices.is_dir():
         _deadlines(prices, questions, method, (seed, requests, report), as_json=as_json)
         return

@@ -239,6 +239,10 @@ class TooManyFlavors(Conflict):
     """The cloud has the largest number of flavors allowed."""
 
 
+class TooManyPools(Conflict):
+    """The venue has the largest number of pools allowed."""
+
+
 class FormatNotInForce(Conflict):
     """The change needs a log format that older programs cannot read, and the upgrade is not finished."""
 
@@ -249,10 +253,7 @@ class LogPutBack(Conflict):
     @classmethod
     def beyond(cls, seq: int, last_seq: int) -> LogPutBack:
         """Return the error of a caller whose seq is after the log's end."""
-        return cls(
-            f"event {seq} is after the end of the log, {last_seq}: the log was put back, or the seq is another log's; "
-            "begin anew"
-        )
+        return cls(f"event {seq} is after the log's end, {last_seq}: it was put back, or is another log; begin anew")
 
 
 class Invalid(TenureError):
@@ -280,7 +281,7 @@ class DeadlinePassed(Invalid):
 
 
 class PlanInvalid(Invalid):
-    """The jobs and the places of a plan do not fit each other."""
+    """The jobs and the places of a plan, or a job's outcome and its plan, do not fit each other."""
 
 
 class IdNotOwn(Invalid):

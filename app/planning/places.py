@@ -104,7 +104,8 @@ class PlanPlaces:
         """Return the places of a request. Raises PlanInvalid, and what is raised where one does not exist."""
         found = KnownPlaces([], [], [], {}, None)
         for name in request.venues:
-            found = _with_venue(found, await self._venues.history(name, at_us), request)
+            history = await self._venues.history(name, at_us)
+            found = await asyncio.to_thread(_with_venue, found, history, request)
         found.places.extend([await self._cloud(one, request.cap) for one in request.clouds])
         for asked, told in zip(request.peers, promised, strict=True):
             if isinstance(told, NoPromise):

@@ -34,6 +34,7 @@ from app.venues.rules.planmaking import (
     make_plan,
 )
 from app.venues.rules.planned import PlanJob, SurvivalSource
+from app.venues.rules.pricefiles import AHEAD_US
 
 MOST_OUTCOMES = 10_000
 """Reliability is judged by so many of the newest outcomes."""
@@ -155,13 +156,23 @@ class Plans:
         return advised_move(policy, left_us, step.saved, [at in step.available for at in range(len(policy.ways))])
 
     async def tell(self, id_: str, told: OutcomeTold) -> StoredOutcome:
-        """Keep what came of a job. Raises PlanNotFound, PlannedJobNotFound, OutcomeConflict."""
-        job = _job_of(await self.show(id_), told.job)
+        """Keep what came of a job. Raises PlanNotFound, PlannedJobNotFound, PlanInvalid, OutcomeConflict."""
+        plan = await self.show(id_)
+        job = _job_of(plan, told.job)
+        self._check_end(plan, told)
         new = NewOutcome(id_, told.job, *_began(job), job["survival"], job["expected_cost"], told.body)
         stored, is_same = await self._store.tell(new)
         if not is_same:
             raise OutcomeConflict(f"another outcome was told of job {told.job!r} of plan {id_!r}")
         return stored
+
+    def _check_end(self, plan: StoredPlan, told: OutcomeTold) -> None:
+        if told.ended_us is None:
+            return
+        if told.ended_us > self.now_us() + AHEAD_US:
+            raise PlanInvalid(f"{time_text(told.ended_us)} is more than five minutes in the future")
+        if told.ended_us < from_rfc3339(plan.content["as_of"]):
+            raise PlanInvalid(f"job {told.job!r} cannot have ended before its plan, of {plan.content['as_of']}")
 
     async def of_venue(self, venue: str) -> Sequence[StoredOutcome]:
         """Return the newest outcomes of jobs that began in a venue."""

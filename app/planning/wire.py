@@ -14,6 +14,7 @@ from app.planning.asking import AskedCloud, AskedJob, AskedPeer, AskedRate, Plan
 from app.planning.plans import JobStanding, OutcomeTold, StoredOutcome, StoredPlan
 from app.planning.reliability import CONFIDENCE, PoolRecord, records_of
 from app.platform.http.fields import WHOLE, Body, Cores, Name, PositiveSeconds, Query, Size, Time, WholeSeconds
+from app.platform.http.wording import written
 from app.venues.rules.assign import PlanLimits
 from app.venues.rules.jobsteps import JobMove, JobMoveKind
 from app.venues.rules.moldable import Parallelism
@@ -31,6 +32,9 @@ from tenure_client.forms.plans import (
 
 MOST_JOBS, MOST_PLACES, MOST_RATES = 200, 10, 100
 _MIB_PER_GIB = 1024.0
+_WayNumbers = Annotated[
+    str, written(r"^[0-9]{1,2}(,[0-9]{1,2}){0,15}$", "must be up to sixteen numbers of ways, like 0,2")
+]
 PlaceWord = Annotated[str, Field(min_length=1, max_length=100)]
 Money = Annotated[float, Field(ge=0, le=1e9)]
 Units = Annotated[float, Field(gt=0, le=1e6)]
@@ -207,7 +211,7 @@ class MoveQuery(Query):
 
     job: Name
     saved: Annotated[float, Field(ge=0, lt=1)] = Field(description="The share of its work that is in a checkpoint.")
-    available: Annotated[str, Field(pattern=r"^[0-9]{1,2}(,[0-9]{1,2}){0,15}$")] | None = Field(
+    available: _WayNumbers | None = Field(
         None, description="The numbers of its ways that could be taken now, like 0,2."
     )
     at_us: Time | None = Field(None, description="The time; by default now.")

@@ -46,7 +46,7 @@ VENUES = (
         venues.observe_machines,
         role=Role.SERVICE,
         body=venue_wire.ObservationsBody,
-        errors=(errors.TimeAhead,),
+        errors=(errors.TimeAhead, errors.TooManyPools),
         example={"observations": [_SEEN | {"at": "2026-01-01T00:00:00Z", "kind": "started"}]},
     ),
     Served(

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from app.domain.inputs import InputError
 from app.domain.times import HOUR_US, to_datetime
 from app.platform.outbound.aws import FeedFailed, SpotPriceSource
 from app.platform.telemetry.metrics import FEED_AGE_S, FEED_FAILURES
@@ -41,10 +42,10 @@ class VenueFollowing:
         begin_us = now_us - back_us if venue.last_us is None else min(venue.last_us, now_us) - _AGAIN_US
         try:
             rows = await asyncio.to_thread(_read, source, begin_us, now_us)
-        except FeedFailed as error:
+            done = await self._imports.run(name, rows, {}, [])
+        except (FeedFailed, InputError) as error:
             await self._feeds.note(venue.id, _PROVIDER, source.region, str(error))
-            raise
-        done = await self._imports.run(name, rows, {}, [])
+            raise FeedFailed(str(error)) from error
         await self._feeds.note(venue.id, _PROVIDER, source.region, None)
         return done
 

@@ -91,9 +91,10 @@ async def list_prices(request: Request) -> Response:
 
 
 async def read_venue_quotes(request: Request) -> Response:
-    """Ask each pool for the least bid that so many past starts lived under for the lifetime, and its usual cost.
+    """Ask each pool for the least bid under which so many machines live for the lifetime, and its usual cost.
 
-    Quotes say what a pool's own past shows, and promise nothing. They hold where a machine is revoked by its price.
+    Quotes say what past starts show, or the venue's model says of them, and promise nothing; see `source`. A bid holds
+    where a machine is revoked by its price.
     """
     query = read_query(request, VenueQuotesQuery)
     question = QuoteQuestion(query.lifetime_us, query.probability)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.domain.errors import TooManyPools
 from app.domain.inputs import InputError
 from app.venues.rules.history import SilentStretch
 from app.venues.rules.pricefiles import PriceRows
@@ -53,4 +54,6 @@ class VenueImports:
             venue, before = await self._store.write(name, given)
         except OtherCurrency as error:
             raise InputError(f"preemptible.currency.mixed: {error}") from error
+        except TooManyPools as error:
+            raise InputError(f"preemptible.pools.too_many: {error}") from error
         return ImportedPrices(venue, venue.price_count - before)

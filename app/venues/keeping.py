@@ -26,7 +26,7 @@ class VenueKeeper:
     async def observe(self, name: str, seen: Sequence[Sighting]) -> int:
         """Add what was seen of a venue's machines, all or nothing; return how much of it was new.
 
-        Raises VenueNotFound, TimeAhead.
+        Raises VenueNotFound, TimeAhead, TooManyPools.
         """
         venue = await self._store.get(name)
         if venue is None:

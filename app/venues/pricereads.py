@@ -82,7 +82,11 @@ class PriceReads:
         days = await self._store.days_of_pool(pool.id, at_us - WINDOW_US - BEFORE_US, at_us)
         told = _columns([one for day in days for one in zip(day.at_us, day.micro, strict=True) if one[0] <= at_us])
         if not len(told[0]):
-            raise HistoryTooShort(f"venue {venue.name!r} has no price of {pool.name} by {time_text(at_us)}")
+            since, until = time_text(at_us - WINDOW_US - BEFORE_US), time_text(at_us)
+            raise HistoryTooShort(
+                f"venue {venue.name!r} has no price of {pool.name} between {since} and {until}; import newer ones, or "
+                "ask with `at` for an earlier time"
+            )
         return steps_of(*told, await self._store.gaps(venue.id), at_us)
 
 

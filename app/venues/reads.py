@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 from app.domain.errors import HistoryTooShort, PoolNotFound, PricesStale, VenueNotFound
 from app.domain.paging import Page
 from app.domain.times import DAY_US, HOUR_US, time_text
 from app.engine.cluster import Ints
 from app.platform.telemetry.metrics import VENUE_QUOTES
+from app.venues.observing import ObservedReads
 from app.venues.rules.bounds import FIRST_EFFECT
 from app.venues.rules.curves import CurveQuestion, PoolCurves, crossing_curves, observed_curves
 from app.venues.rules.history import MICRO, PoolName, PriceSteps, VenuePrices, venue_of
-from app.venues.rules.observed import ObservedPools, Sighting, runs_of
+from app.venues.rules.observed import ObservedPools
 from app.venues.rules.quotes import CONFIDENCE, PoolQuote, QuoteReason, capacity_quote, learned_quote, pool_quote
-from app.venues.rules.rates import ProviderRate, RevokedBy
+from app.venues.rules.rates import RevokedBy
 from app.venues.rules.training import TrainedSurvival, priced
 from app.venues.rules.types import MachineType
 from app.venues.store.feeds import FeedStore, StoredFeed
@@ -32,9 +35,9 @@ MOST_AGE_US = 25 * HOUR_US
 BEFORE_US = 2 * DAY_US
 """Days that are read before the window, for the price at its begin."""
 _MODEL_HOLDS_US = 20 * DAY_US
-_OBSERVED_US = 365 * DAY_US
-_HISTORIES_KEPT, _ANSWERS_KEPT = 2, 64
-_ALL = 1 << 30
+_HISTORIES_KEPT, _POOLS_KEPT, _QUOTES_KEPT = 2, 60_000, 200_000
+_VENUES_AT_ONCE = 2
+"""So many large venues are read and counted at a time: each takes room, and one must not wait for all others."""
 _LONGEST_ID = 10
 K = TypeVar("K")
 V = TypeVar("V")
@@ -112,9 +115,12 @@ class VenueReads:
 
     def __init__(self, stores: VenueStores, now_us: Callable[[], int]) -> None:
         self._stores, self._store, self._now_us = stores, stores.prices, now_us
+        self._observing = ObservedReads(stores.observations, now_us)
         self._histories = OrderedDict[tuple[int, int, int], _KnownVenue]()
+        self._pools = OrderedDict[tuple[int, int], Sequence[StoredPool]]()
         self._answers = OrderedDict[tuple[int, int, int, QuoteQuestion], VenueQuotes]()
-        self._turn = asyncio.Lock()
+        self._turns = WeakValueDictionary[int, asyncio.Lock]()
+        self._places = asyncio.Semaphore(_VENUES_AT_ONCE)
 
     async def list(self, marker: str | None, limit: int) -> Page[StoredVenue]:
         """Return venues by name."""
@@ -155,15 +161,16 @@ class VenueReads:
             return await self._observed(venue, question, at_us)
         as_of_us = await self._as_of_us(venue, at_us)
         key = venue.id, venue.version, as_of_us, question
-        if key not in self._answers:
-            async with self._turn:
-                if key not in self._answers:  # another request of the same may have had its turn
+        answer = self._answers.get(key)
+        if answer is None:
+            async with self._turn(venue):
+                answer = self._answers.get(key)  # another request of the same may have had its turn
+                if answer is None:
                     history = await self._history(venue, as_of_us)
                     trained = _fit_at(await self.model(venue), as_of_us)
                     found = await asyncio.to_thread(_quoted, history, as_of_us, question, trained)
-                    whole = VenueQuotes(venue, as_of_us, question, FIRST_EFFECT, found)
-                    _keep(self._answers, key, whole, _ANSWERS_KEPT)
-        answer = self._answers[key]
+                    answer = VenueQuotes(venue, as_of_us, question, FIRST_EFFECT, found)
+                    _keep(self._answers, key, answer, _QUOTES_KEPT, _quote_count)
         VENUE_QUOTES.labels(name).inc(len(answer.quotes))
         return answer
 
@@ -179,11 +186,12 @@ class VenueReads:
         at_us = self._now_us() if at_us is None else at_us
         question = CurveQuestion(bids, lifetimes_us, FIRST_EFFECT)
         if venue.revoked_by is RevokedBy.CAPACITY:
-            seen, rates = await self._seen(venue, [pool], at_us)
-            curves = await asyncio.to_thread(_curves_of_capacity, pool, seen, rates, at_us, question)
+            observed = await self.observed(venue, at_us)
+            price = None if pool.micro is None else pool.micro / MICRO
+            curves = await asyncio.to_thread(observed_curves, observed, pool.name, price, question)
             return FoundCurves(venue, pool, at_us, FIRST_EFFECT, curves, None)
         as_of_us = await self._as_of_us(venue, at_us)
-        async with self._turn:
+        async with self._turn(venue):
             known = await self._history(venue, as_of_us)
         trained = _fit_at(await self.model(venue), as_of_us)
         steps = known.prices.pools.get(pool.name)
@@ -201,37 +209,51 @@ class VenueReads:
         """Return what is known of a venue at a time. Raises VenueNotFound, HistoryTooShort without any price."""
         venue = await self.show(name)
         as_of_us, types = await self._newest_us(venue, at_us), await self._store.types(venue.id)
-        async with self._turn:
+        async with self._turn(venue):
             known = await self._history(venue, as_of_us)
         observed, trained = None, None
         if venue.revoked_by is RevokedBy.PRICE:
             trained = _fit_at(await self.model(venue), as_of_us)
         else:
-            seen, rates = await self._seen(venue, known.pools, at_us)
-            observed = await asyncio.to_thread(_observed_pools, seen, rates, at_us)
+            observed = await self.observed(venue, at_us)
         is_stale = at_us - as_of_us > MOST_AGE_US
         return VenueHistory(venue, as_of_us, is_stale, known.pools, known.prices, types, observed, trained)
 
     async def observed(self, venue: StoredVenue, at_us: int) -> ObservedPools:
         """Return what is known of survival where machines end for lack of capacity."""
-        seen, rates = await self._seen(venue, await self._store.pools(venue.id, 0, _ALL), at_us)
-        return await asyncio.to_thread(_observed_pools, seen, rates, at_us)
-
-    async def _seen(
-        self, venue: StoredVenue, pools: Sequence[StoredPool], at_us: int
-    ) -> tuple[Sequence[Sighting], Mapping[PoolName, ProviderRate]]:
-        """Return what was observed of machines by a time, and what providers told of them."""
-        seen = await self._stores.observations.seen(venue.id, at_us - _OBSERVED_US, at_us)
-        providers = sorted({pool.name.provider for pool in pools})
-        return seen, await self._stores.observations.rates(venue.id, providers)
+        async with self._turn(venue):
+            return (await self._observing.of(venue, await self._all_pools(venue), at_us)).observed
 
     async def _observed(self, venue: StoredVenue, question: QuoteQuestion, at_us: int) -> VenueQuotes:
-        """Return quotes from what was observed of machines by a time, and what providers told of them."""
-        pools = await self._store.pools(venue.id, 0, _ALL)
-        seen, rates = await self._seen(venue, pools, at_us)
-        found = await asyncio.to_thread(_quoted_by_capacity, pools, seen, rates, at_us, question)
-        VENUE_QUOTES.labels(venue.name).inc(len(found))
-        return VenueQuotes(venue, at_us, question, FIRST_EFFECT, found)
+        """Return quotes from what was observed of machines by a time, and what providers told of them.
+
+        What was answered of the newest observations holds until there are newer ones, or for the day.
+        """
+        key = venue.id, venue.version, at_us // DAY_US, question
+        answer = self._answers.get(key)
+        if answer is None or at_us < answer.as_of_us:
+            async with self._turn(venue):
+                pools = await self._all_pools(venue)
+                observed, is_newest = await self._observing.of(venue, pools, at_us)
+                found = await asyncio.to_thread(_quoted_by_capacity, pools, observed, question)
+            answer = VenueQuotes(venue, at_us, question, FIRST_EFFECT, found)
+            if is_newest:
+                _keep(self._answers, key, answer, _QUOTES_KEPT, _quote_count)
+        VENUE_QUOTES.labels(venue.name).inc(len(answer.quotes))
+        return replace(answer, as_of_us=at_us)
+
+    @asynccontextmanager
+    async def _turn(self, venue: StoredVenue) -> AsyncIterator[None]:
+        """Wait until nobody else reads this venue, and few read others."""
+        lock = self._turns.setdefault(venue.id, asyncio.Lock())
+        async with lock, self._places:
+            yield
+
+    async def _all_pools(self, venue: StoredVenue) -> Sequence[StoredPool]:
+        key = venue.id, venue.version
+        if key not in self._pools:
+            _keep(self._pools, key, await self._store.all_pools(venue.id), _POOLS_KEPT, len)
+        return self._pools[key]
 
     async def _as_of_us(self, venue: StoredVenue, at_us: int) -> int:
         """Return the time of the newest price by then. Raises PricesStale if that is too old."""
@@ -255,12 +277,16 @@ class VenueReads:
     async def _history(self, venue: StoredVenue, as_of_us: int) -> _KnownVenue:
         key = venue.id, venue.version, as_of_us
         if key not in self._histories:
-            pools = await self._store.pools(venue.id, 0, _ALL)
+            pools = await self._all_pools(venue)
             pasts = await self._store.pasts(pools, as_of_us - WINDOW_US - BEFORE_US, as_of_us)
             gaps = await self._store.gaps(venue.id)
             prices = await asyncio.to_thread(lambda: venue_of(rows_until(pasts, pools, as_of_us), gaps))
             _keep(self._histories, key, _KnownVenue(pools, prices), _HISTORIES_KEPT)
         return self._histories[key]
+
+
+def _quote_count(answer: VenueQuotes) -> int:
+    return len(answer.quotes)
 
 
 def pool_id(text: str) -> int:
@@ -300,12 +326,6 @@ def _quoted(
     return _cheapest_first(found)
 
 
-def _observed_pools(seen: Sequence[Sighting], rates: Mapping[PoolName, ProviderRate], at_us: int) -> ObservedPools:
-    """Return what is known of survival. An instance of which no end was told lives until the newest observation."""
-    newest_us = max((one.at_us for one in seen), default=at_us)
-    return ObservedPools(runs_of(seen, newest_us), rates)
-
-
 def _quote(
     pool: StoredPool, steps: PriceSteps, as_of_us: int, question: QuoteQuestion, trained: TrainedSurvival | None
 ) -> PoolQuote:
@@ -329,27 +349,11 @@ def _curves(
     return crossing_curves(priced([steps], [pool.on_demand], WINDOW_US), pool.on_demand, as_of_us, question, trained)
 
 
-def _curves_of_capacity(
-    pool: StoredPool,
-    seen: Sequence[Sighting],
-    rates: Mapping[PoolName, ProviderRate],
-    at_us: int,
-    question: CurveQuestion,
-) -> PoolCurves:
-    price = None if pool.micro is None else pool.micro / MICRO
-    return observed_curves(_observed_pools(seen, rates, at_us), pool.name, price, question)
-
-
 def _quoted_by_capacity(
-    pools: Sequence[StoredPool],
-    seen: Sequence[Sighting],
-    rates: Mapping[PoolName, ProviderRate],
-    at_us: int,
-    question: QuoteQuestion,
+    pools: Sequence[StoredPool], observed: ObservedPools, question: QuoteQuestion
 ) -> list[QuotedPool]:
     """Return quotes of pools whose machines end for lack of capacity."""
-    lifetime_us, probability = question
-    observed, found = _observed_pools(seen, rates, at_us), []
+    (lifetime_us, probability), found = question, []
     for pool in pools:
         price = None if pool.micro is None else pool.micro / MICRO
         survival = observed.survival(pool.name, lifetime_us, FIRST_EFFECT, CONFIDENCE)
@@ -366,7 +370,8 @@ def _cheapest_first(found: Sequence[QuotedPool]) -> list[QuotedPool]:
     return sorted(found, key=order)
 
 
-def _keep(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+def _keep(kept: OrderedDict[K, V], key: K, value: V, most: int, size: Callable[[V], int] = lambda _: 1) -> None:
+    """Keep a value, and so many of those before it that all have together at most this size."""
     kept[key] = value
-    while len(kept) > most:
+    while len(kept) > 1 and sum(map(size, kept.values())) > most:
         kept.popitem(last=False)

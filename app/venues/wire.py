@@ -10,6 +10,7 @@ from pydantic import Field
 from app.domain.times import SECOND_US, seconds, to_datetime
 from app.platform.http.fields import Body, Name, PositiveSecondsInQuery, Probability, Query, Time
 from app.platform.http.page_forms import Limit, NumberedPageQuery
+from app.platform.http.wording import written
 from app.venues.pricereads import PoolPrices, PoolWords
 from app.venues.reads import (
     WINDOW_US,
@@ -44,8 +45,18 @@ from tenure_client.forms.venues import (
 )
 
 PoolWord = Annotated[str, Field(min_length=1, max_length=100)]
-NewPoolWord = Annotated[str, Field(max_length=100, pattern=POOL_WORD)]
-_BIDS = r"^[0-9]{1,5}(\.[0-9]{1,6})?(,[0-9]{1,5}(\.[0-9]{1,6})?){0,3}$"
+NewPoolWord = Annotated[
+    str,
+    Field(max_length=100),
+    written(POOL_WORD, "must begin with a letter or digit, and may hold letters, digits, spaces and ._/()+-"),
+]
+_Bids = Annotated[
+    str,
+    written(
+        r"^[0-9]{1,5}(\.[0-9]{1,6})?(,[0-9]{1,5}(\.[0-9]{1,6})?){0,3}$",
+        "must be one to four prices below 100000 with at most six decimals, like 0.05,0.2",
+    ),
+]
 _TYPE = Field(None, alias="type", description="Only this machine type.")
 _ZONE = Field(None, description="Only this zone.")
 
@@ -103,7 +114,7 @@ class PricesQuery(OnePoolQuery):
 class VenueQuotesQuery(Query):
     lifetime_us: PositiveSecondsInQuery = Field(description="The time that a machine is to live.")
     probability: Probability = Field(
-        0.95, alias="probability", description="The share of past starts that must have lived under the bid."
+        0.95, alias="probability", description="The share of machines that are to live so long under the bid."
     )
     instance_type: PoolWord | None = _TYPE
     zone: PoolWord | None = _ZONE
@@ -117,7 +128,7 @@ class VenueQuotesQuery(Query):
 class PoolSurvivalQuery(Query):
     """The bids and the lifetime that a pool's curves are asked for."""
 
-    bids: Annotated[str, Field(pattern=_BIDS)] | None = Field(
+    bids: _Bids | None = Field(
         None,
         alias="bid",
         description="Up to four bids, like 0.05,0.2; by default the price now, twice that, and the on-demand price.",

@@ -43,7 +43,8 @@ NOT_IN_SCHEMAS = (
     "must say either lifetime_s or lifetime, which is longest",
     "only a spot start says lifetime or min_lifetime_s",
     "only a spot start with lifetime_s may say federate",
-    "the id of a start that says federate has at most",
+    "say federate allowed or only",
+    "the id of a start that says federate has at most 120 characters",
 )
 """Refusals that JSON Schema has no words for."""
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from hostile.honest import SHARED
 ADMIN = "tnr_admin-under-attack"
 _START_S = 180.0
 _BATCH = 1000
+VENUE, POOLS = "many", 20_000
 
 _UNASKED = {"guarantee": "none"}
 CLOUDS: dict[str, dict[str, Any]] = {
@@ -54,6 +56,7 @@ TOKENS = {
     "jumping_reader": ("reader", "jumping"),
     "mallory": ("member", "owned"),
     "alice": ("member", "owned"),
+    "venues": ("reader", None),
     "peer": ("peer", None),
     "honest_peer": ("peer", None),
     "hostile_peer": ("peer", None),
@@ -94,13 +97,14 @@ class Stage:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.tokens = {"admin": ADMIN}
+        self._has_venue = False
 
     def open(self, closing: list[Callable[[], None]]) -> None:
         """Start everything; what ends it again is put into `closing` as it starts."""
         database = own_database(self._directory)
         closing.append(database.stop)
         database.start()
-        settings = {
+        self._settings = settings = {
             "TENURE_DATABASE_URL": database.url,
             "TENURE_ADMIN_TOKEN": ADMIN,
             "TENURE_PORT": str(self.port),
@@ -114,6 +118,20 @@ class Stage:
         closing.append(Process("worker", self._directory, settings).kill)
         with httpx2.Client(base_url=self.url, headers={"X-Auth-Token": ADMIN}, timeout=60) as admin:
             _furnish(admin, self.tokens)
+
+    def open_venue(self) -> None:
+        """Import a large venue, unless it is there: prices of twelve days, one a day."""
+        if self._has_venue:
+            return
+        self._has_venue, file = True, self._directory / "prices.csv"
+        with file.open("w") as prices:
+            prices.write("provider,region,zone,instance_type,product,time,price,currency\n")
+            for number, day in product(range(POOLS), range(1, 13)):
+                words = f"aws,us-east-1,us-east-1{number % 6},c{number // 6}.large,Linux/UNIX"
+                prices.write(f"{words},2026-01-{day:02}T00:00:00Z,0.0{1 + (number + day) % 8},USD\n")
+        command = [sys.executable, "-m", "app.cli", "venue", "import", VENUE, str(file)]
+        here = Path(__file__).parents[2]
+        subprocess.run(command, env=clean_environment() | self._settings, cwd=here, check=True, stdout=subprocess.PIPE)
 
     def log(self) -> str:
         """Return what the API process has written."""

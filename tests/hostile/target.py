@@ -103,19 +103,20 @@ class Attack:
     promised: frozenset[str] = frozenset()
     least_s: float = 0.0
     """Shorter it cannot be tried."""
+    needs_venue: bool = False
 
 
 ATTACKS: dict[str, Attack] = {}
 """By name, in the order in which they run."""
 
 
-def attack(who: str, *promised: str, least_s: float = 0.0) -> Callable[[Run], Run]:
+def attack(who: str, *promised: str, least_s: float = 0.0, needs_venue: bool = False) -> Callable[[Run], Run]:
     """Enter a function in the table of attacks; its name and docstring are the attack's."""
 
     def enter(run: Run) -> Run:
         name = run.__name__  # type: ignore[attr-defined]
         what = (run.__doc__ or "").split("\n")[0].rstrip(".")
-        ATTACKS[name] = Attack(name, who, what, run, frozenset(promised), least_s)
+        ATTACKS[name] = Attack(name, who, what, run, frozenset(promised), least_s, needs_venue)
         return run
 
     return enter

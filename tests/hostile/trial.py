@@ -81,6 +81,8 @@ class Trials:
 
     def hold(self, attack: Attack, quiet_s: float, seconds: float) -> Trial:
         """Measure without the attack, then with it; returns when the service is quiet again."""
+        if attack.needs_venue:
+            self._stage.open_venue()
         seconds, address = max(seconds, attack.least_s), f"127.1.{[*ATTACKS].index(attack.name)}.1"
         attacker = Speaker("attacker", attack.name)
         try:

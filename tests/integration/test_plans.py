@@ -203,6 +203,29 @@ def test_outcomes_are_kept_once_and_make_reliability(client: httpx2.Client, serv
     assert client.get("/v1/venues/plans/reliability").json()["all"]["lived"] is None
 
 
+def test_an_outcome_that_cannot_be_is_refused(client: httpx2.Client) -> None:
+    made(client, body("unended", job()))
+    path = "/v1/plans/unended/outcomes"
+    for ended in (rfc3339(END_US - 1_000_000), "2999-01-01T00:00:00Z"):
+        answer = client.post(path, json={"job": "render", "cost": 1.0, "ended_at": ended})
+        check(answer, errors.PlanInvalid)
+    assert client.post(path, json={"job": "render", "cost": 1.0, "ended_at": AT}).is_success
+
+
+def test_a_venue_that_was_removed_and_made_again_begins_without_outcomes(
+    client: httpx2.Client, service: Service
+) -> None:
+    put(service, "reborn", lines("a"))
+    made(client, body("before", job(), venues=["reborn"]))
+    assert client.post("/v1/plans/before/outcomes", json={"job": "render", "cost": 100.0}).is_success
+    assert client.get("/v1/venues/reborn/reliability").json()["all"]["count"] == 1
+    assert client.delete("/v1/venues/reborn").status_code == 204
+    put(service, "reborn", lines("a"))
+    assert client.get("/v1/venues/reborn/reliability").json()["all"]["count"] == 0
+    plan = made(client, body("after", job(), venues=["reborn"]))
+    assert plan["calibrated_cost"] == plan["expected_cost"]
+
+
 def test_the_client_speaks_of_plans(client: httpx2.Client, service: Service) -> None:
     with TenureClient(service.url, token=client.headers["X-Auth-Token"]) as tenure:
         plan = tenure.make_plan("by-client", [job()], venues=["plans"], at=datetime.fromisoformat(AT))

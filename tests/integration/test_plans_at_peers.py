@@ -107,7 +107,7 @@ def test_a_peer_takes_no_more_jobs_than_it_has_room_for(host: Service) -> None:
 
 def test_outcomes_at_a_peer_make_its_reliability_and_calibrate_it(host: Service) -> None:
     said = made(plan(host, "judged", "b"))["jobs"][0]
-    told = {"job": "render", "cost": 2 * said["expected_cost"], "lost": 1, "ended_at": "2026-01-01T00:00:00Z"}
+    told = {"job": "render", "cost": 2 * said["expected_cost"], "lost": 1, "ended_at": datetime.now(UTC).isoformat()}
     outcome = made(host.client.post("/v1/plans/judged/outcomes", json=told))
     assert (outcome["peer"], outcome["venue"], outcome["promised"]) == ("b", None, said["survival"])
     found = made(host.client.get("/v1/peers/b/reliability"))

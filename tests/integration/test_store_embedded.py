@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
 import shutil
@@ -14,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 
 import psutil
 import psycopg
@@ -22,6 +24,7 @@ from sqlalchemy import create_engine
 
 from app.domain.errors import NoDatabase
 from app.domain.inputs import InputError
+from app.platform.database import embedded
 from app.platform.database.database import parse_url
 from app.platform.database.embedded import embedded_url
 from app.platform.database.signals import _libpq_url
@@ -223,6 +226,21 @@ def test_a_process_killed_beside_another_does_not_keep_it_running(data_dir: Path
     assert server_pid(data_dir) is None
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes users")
+def test_one_process_of_the_machine_at_a_time_makes_the_servers_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a fresh machine two first starts at once gave it two numbers, and one of them a directory of a stranger's."""
+    made = Event()
+    monkeypatch.setattr(embedded, "ensure_user_exists", lambda _: made.set())
+    machine = os.open("/etc", os.O_RDONLY)
+    fcntl.flock(machine, fcntl.LOCK_EX)
+    thread = Thread(target=embedded._make_user)
+    thread.start()
+    assert not made.wait(0.5)
+    os.close(machine)
+    assert made.wait(30)
+    thread.join()
+
+
 def crash(holder: Holder, data_dir: Path) -> None:
     """Write something, then kill its holder, which would start it again, and the server itself."""
     with psycopg.connect(holder.url(), autocommit=True) as connection:
@@ -232,7 +250,8 @@ def crash(holder: Holder, data_dir: Path) -> None:
     assert pid is not None
     processes = [psutil.Process(pid), *psutil.Process(pid).children()]
     for process in processes:
-        process.kill()
+        with suppress(psutil.NoSuchProcess):  # the server's own end may be quicker
+            process.kill()
     psutil.wait_procs(processes, timeout=10)
 
 

@@ -32,6 +32,7 @@ from app.venues.rules.pricefiles import CSV_COLUMNS, PriceRows, read_csv
 from app.venues.rules.quotes import pool_quote
 from app.venues.rules.rates import ProviderRate, RateKind, RevokedBy
 from app.venues.rules.types import MachineType
+from app.venues.store import prices
 from app.workbench.venues.opening import read_gap_file
 from tenure_client import Conflict, MachineSeen, NotFound, TenureClient, json_of
 
@@ -471,6 +472,22 @@ def test_observations_that_cannot_be_are_refused_as_a_whole(service: Service) ->
         assert answer.status_code == 400, changed
     assert service.client.post(path, json={"observations": []}).status_code == 400
     assert sql(service, "SELECT count(*) FROM pool_observation") == before
+
+
+def test_a_venue_has_so_many_pools(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise whoever reports observations could make a quote as dear as they like."""
+    put(service, "bounded", lines("ab", 1))
+    monkeypatch.setattr(prices, "MOST_POOLS", 2)
+    path = "/v1/venues/bounded/observations"
+    seen = {"id": "x", "at": rfc3339(BEGIN_US), "kind": "started", "provider": "aws", "region": "us-east-1"}
+    known = seen | {"zone": "us-east-1a", "instance_type": "c3.xlarge", "product": "Linux/UNIX"}
+    assert service.client.post(path, json={"observations": [known]}).json()["new"] == 1
+    new = [known | {"zone": "us-east-1z"}, known | {"at": rfc3339(BEGIN_US + HOUR_US)}]
+    check(service.client.post(path, json={"observations": new}), errors.TooManyPools)
+    with pytest.raises(InputError, match="more than 2 pools"):
+        put(service, "bounded", lines("c", 1))
+    assert service.client.get("/v1/venues/bounded").json()["pool_count"] == 2
+    assert sql(service, "SELECT count(*) FROM pool_observation WHERE instance = 'x'") == [(1,)]
 
 
 def sightings(told: Iterable[MachineSeen]) -> list[Sighting]:

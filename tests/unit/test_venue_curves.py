@@ -17,12 +17,15 @@ from app.venues.rules.curves import (
     observed_curves,
     usual_bids,
 )
+from app.venues.rules.features import FEATURES
 from app.venues.rules.history import PoolName, PriceSteps
+from app.venues.rules.learned import LearnedSurvival
 from app.venues.rules.observed import ObservedPools, QuoteSource, Sighting, SightingKind, runs_of
-from app.venues.rules.quotes import QuoteReason, pool_quote
+from app.venues.rules.quotes import QuoteReason, learned_quote, pool_quote
 from app.venues.rules.rates import ProviderRate, RateKind
 from app.venues.rules.survival import highest_within, lattice, share_surviving
-from app.venues.rules.training import priced
+from app.venues.rules.training import LEVELS as LEVELS_TRAINED
+from app.venues.rules.training import TrainedSurvival, priced
 
 WINDOW_US = 60 * DAY_US
 EFFECT = 8
@@ -56,6 +59,24 @@ def test_a_point_is_what_a_quote_tells_of_the_same_bid(seed: int, hours: int, sh
     [point] = curve.points
     assert (point.survival, point.at_least, point.windows) == (quote.survival, quote.at_least, quote.windows)
     assert curve.source is QuoteSource.PRICE_CROSSING
+
+
+def test_a_learned_quote_tells_what_was_counted_beside_what_is_expected() -> None:
+    """A model that thinks of every bid as of one that lives at .95; half of the past starts lived under the price."""
+    model = LearnedSurvival(np.zeros(len(FEATURES)), np.ones(len(FEATURES)), np.array([3.0] + [0.0] * len(FEATURES)))
+    trained = TrainedSurvival(model, (0.0,) * len(LEVELS_TRAINED), 29 * DAY_US, 1)
+    at_us = np.arange(0, 30 * DAY_US, 2 * HOUR_US, dtype=np.int64)
+    steps = PriceSteps(at_us, np.where(at_us // HOUR_US % 4 == 0, 0.03, 0.04), 30 * DAY_US + HOUR_US)
+    pools = priced([steps], [0.21], WINDOW_US)
+    found = learned_quote(pools, steps.end_us, 3 * HOUR_US, 0.9, EFFECT, trained)
+    assert found is not None
+    assert (found.survival, found.source, found.bid) == (pytest.approx(0.9), QuoteSource.LEARNED, pytest.approx(0.04))
+    assert found.counted == 1.0
+    counted = pool_quote(steps, steps.end_us, WINDOW_US, 3 * HOUR_US, 0.9, EFFECT)
+    assert (counted.survival, counted.counted) == (1.0, 1.0)
+    long = learned_quote(pools, steps.end_us, 90 * DAY_US, 0.9, EFFECT, trained)
+    assert long is not None
+    assert (long.why_not, long.bid, long.survival) == (QuoteReason.HISTORY_TOO_SHORT, None, None)
 
 
 @settings(max_examples=20, deadline=None)

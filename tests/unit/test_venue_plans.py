@@ -41,6 +41,7 @@ from app.venues.rules.planmaking import (
     PlanQuestion,
     make_plan,
     share_done,
+    ways_after,
 )
 from app.venues.rules.planned import (
     FIXED_POOL,
@@ -289,6 +290,14 @@ def test_a_budget_that_cannot_be_kept_has_no_choice_and_none_is_dearer_than_it()
 def test_dominated_options_are_left_out() -> None:
     options = [option(0, 2.0, 0.9), option(0, 3.0, 0.8), option(0, 4.0, 0.99), option(0, 2.0, 0.85)]
     assert undominated(options) == [options[0], options[2]]
+
+
+def test_no_way_after_a_loss_is_dearer_than_on_demand() -> None:
+    options = [option(0, 1.0), option(1, 30.0, 0.999), option(2, 4.0), option(FIXED_POOL, 5.0, 1.0)]
+    pools = [pool(moving(0), group=group) for group in "abc"]
+    assert [one.pool for one in ways_after(options, options[0], pools)] == [0, 2]
+    assert [one.pool for one in ways_after(options, options[1], pools)] == [1, 0, 2], "what was chosen stays the first"
+    assert [one.pool for one in ways_after(options[:3], options[0], pools)] == [0, 2, 1], "nothing is on demand"
 
 
 def question(*jobs: PlanJob, limits: PlanLimits = PlanLimits()) -> PlanQuestion:  # noqa: B008

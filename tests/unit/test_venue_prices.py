@@ -60,6 +60,19 @@ def equal(one: VenuePrices, other: VenuePrices) -> bool:
     )
 
 
+def test_a_line_that_is_refused_sets_no_currency(tmp_path: Path) -> None:
+    good = line("2015-05-01T02:00:00Z", "0.1")
+    rows = read_lines(tmp_path, line("2015-05-01T01:00:00Z", "0.1", "EUR", POOL.replace("c3", "*")), good)
+    assert (rows.currency, rows.refused_count, len(rows.rows)) == ("USD", 1, 1)
+
+
+def test_an_entry_whose_word_is_a_list_is_refused(tmp_path: Path) -> None:
+    bad = entry("2015-05-01T01:00:00Z", "0.1") | {"InstanceType": ["c3.xlarge"]}
+    rows = read(tmp_path, json.dumps({"SpotPriceHistory": [bad, entry("2015-05-01T01:00:00Z", "0.1")]}))
+    assert [one.code for one in rows.refused] == ["preemptible.pool.invalid"]
+    assert [*rows.rows] == [NAME]
+
+
 @pytest.mark.parametrize(
     ("bad", "code"),
     [

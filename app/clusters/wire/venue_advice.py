@@ -10,7 +10,7 @@ from app.clusters.rules.advice import LONGEST_US
 from app.clusters.venue_advising import BidAdvice, BidQuestion
 from app.clusters.wire.advice import AdviceQuery, next_times, sentence_of, survival_points
 from app.domain.times import seconds, to_datetime
-from app.platform.http.fields import PositiveSecondsInQuery, SecondsInQuery, at_most, optional_seconds
+from app.platform.http.fields import PositiveSecondsInQuery, SecondsInQuery, Time, at_most, optional_seconds
 from app.venues.wire import OnePoolQuery
 from tenure_client.forms.advice import BidAdviceAnswer
 
@@ -31,9 +31,11 @@ class BidAdviceQuery(AdviceQuery, OnePoolQuery):
         json_schema_extra={"maximum": seconds(LONGEST_US)},
     )
 
+    at_us: Time | None = Field(None, description="A time in the past to answer as of; by default now.")
+
     def question(self) -> BidQuestion:
         """Return the machine."""
-        return BidQuestion(self.bid, self.age_us, self.lifetime_us, self.notice_us)
+        return BidQuestion(self.bid, self.age_us, self.lifetime_us, self.notice_us, self.at_us)
 
 
 def bid_advice_answer(found: BidAdvice) -> BidAdviceAnswer:

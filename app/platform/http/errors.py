@@ -223,6 +223,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     ),
     errors.TooManyNodes: Problem(409, "preemptible.node.too_many", "The cloud has as many nodes as it may"),
     errors.TooManyFlavors: Problem(409, "preemptible.flavor.too_many", "The cloud has as many flavors as it may"),
+    errors.TooManyPools: Problem(409, "preemptible.pools.too_many", "The venue has as many pools as it may"),
     errors.FormatNotInForce: Problem(409, "preemptible.log.format_not_in_force", "The upgrade is not finished"),
     errors.LogPutBack: Problem(409, "preemptible.log.put_back", "The log was put back to an earlier end"),
     errors.WebhookRefused: Problem(400, "preemptible.webhook.url_refused", "This URL is not allowed as a receiver"),

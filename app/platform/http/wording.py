@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import StringConstraints
+
 from app.domain.values import NAME_PATTERN, OWNER_PATTERN
 
 _WORDS = {
@@ -42,6 +44,12 @@ _PATTERNS = {
     "^[!-~]+$": "must be printable ASCII without spaces",
     "^[0-9a-f]{64}$": "must be 64 hexadecimal digits, in small letters",
 }
+
+
+def written(pattern: str, words: str) -> StringConstraints:
+    """Return the constraint of a text to a pattern, of which words tell: "must be ..."."""
+    _PATTERNS[pattern] = words
+    return StringConstraints(pattern=pattern)
 
 
 def plain(fault: Mapping[str, Any]) -> str:

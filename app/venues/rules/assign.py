@@ -131,13 +131,13 @@ def _most_risk(limits: PlanLimits) -> float:
 
 
 def _assigned(coupling: _Coupling) -> list[int]:
-    """Return the choice of least loss under the caps: each pool is repeated as often as it may be taken."""
+    """Return the choice of least loss under the caps: each pool is repeated as often as it may and could be taken."""
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 - slow to load, and seldom needed
 
     options, count = coupling.options, len(coupling.options)
-    pools = sorted({one.pool for of_job in options for one in of_job if one.pool >= 0})
-    columns = [pool for pool in pools for _ in range(int(min(coupling.cap(pool), count)))]
     best: list[dict[int, int]] = [_best_by_pool(of_job) for of_job in options]
+    wanting = Counter(pool for of_job in best for pool in of_job if pool >= 0)
+    columns = [pool for pool in sorted(wanting) for _ in range(int(min(coupling.cap(pool), wanting[pool])))]
     losses = np.full((count, len(columns) + count), np.inf)
     for job, of_pool in enumerate(best):
         losses[job, : len(columns)] = [options[job][of_pool[pool]].loss if pool in of_pool else inf for pool in columns]

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from math import exp, log
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ POOLED = 20.0
 _PRIOR = 1.0
 """The revocations that a provider's rate is worth."""
 _MONTH_US = 30 * DAY_US
-_LEVELS = (1, 2, 3, 4)
+_MOST_SEEN = 50_000
 _UP_TO_SIZE = re.compile(r"[^0-9]*")
 _NOTICE_US = 600 * SECOND_US
 """An instance that ends within this time of a notice was revoked."""
@@ -147,36 +148,52 @@ def share_living(runs: Sequence[ObservedRun], lifetime_us: int) -> float:
     return float(np.prod(1.0 - lost / np.maximum(at_risk, lost)))
 
 
+class _Shown(NamedTuple):
+    """The evidence of runs for a lifetime: how many they are and were revoked, who lives, lifetimes, the time lived."""
+
+    runs: int
+    revoked: int
+    share: float
+    windows: int
+    lived_us: int
+
+
 class ObservedPools:
-    """The runs of all pools of a venue, and what providers told of them."""
+    """The runs of all pools of a venue, and what providers told of them.
+
+    What several pools belong to is looked at once for a lifetime.
+    """
 
     def __init__(self, runs: Mapping[PoolName, Sequence[ObservedRun]], rates: Mapping[PoolName, ProviderRate]) -> None:
-        self._runs, self._rates = runs, rates
+        self._rates = rates
+        self._runs = defaultdict[tuple[str, ...], list[ObservedRun]](list)
+        for pool, of_pool in runs.items():
+            for words in _belongs(pool):
+                self._runs[words] += of_pool
+        self._seen: dict[tuple[tuple[str, ...], int], _Shown] = {}
 
     def survival(self, pool: PoolName, lifetime_us: int, effect: int, confidence: float) -> ObservedSurvival | None:
         """Return the estimate for a pool; None if nothing was observed in its region, nor told by its provider."""
-        levels = [self._within(pool, words) for words in _LEVELS]
+        levels = [self._shown(words, lifetime_us) for words in _belongs(pool)]
         share, source = self._prior(pool, levels[0], lifetime_us)
-        if not levels[0] and source is None:
+        if not levels[0].runs and source is None:
             return None
-        for level, runs in enumerate(levels):
-            count = sum(run.revoked for run in runs)
-            weight = _weight(count, runs, is_root=level == 0, has_prior=source is not None)
-            share = weight * share_living(runs, lifetime_us) + (1.0 - weight) * share if runs else share
-        windows = sum((run.to_us - run.from_us) // lifetime_us for run in levels[-1])
-        revocations = sum(run.revoked for run in levels[-1])
-        named = QuoteSource.OBSERVED if levels[0] else QuoteSource.PROVIDER_RATE
-        at_least = min(least_survival(share, windows, effect, confidence), share)
-        return ObservedSurvival(share, at_least, windows, revocations, named)
+        for number, level in enumerate(levels):
+            weight = _weight(level, is_root=number == 0, has_prior=source is not None)
+            share = weight * level.share + (1.0 - weight) * share if level.runs else share
+        named, own = QuoteSource.OBSERVED if levels[0].runs else QuoteSource.PROVIDER_RATE, levels[-1]
+        at_least = min(least_survival(share, own.windows, effect, confidence), share)
+        return ObservedSurvival(share, at_least, own.windows, own.revoked, named)
 
-    def _within(self, pool: PoolName, words: int) -> list[ObservedRun]:
-        """Return the runs of all pools that share so many of the words of `_belongs`."""
-        own = _belongs(pool)[:words]
-        return [run for name, runs in self._runs.items() if _belongs(name)[:words] == own for run in runs]
+    def _shown(self, words: tuple[str, ...], lifetime_us: int) -> _Shown:
+        found = self._seen.get((words, lifetime_us))
+        if found is None:
+            if len(self._seen) >= _MOST_SEEN:
+                self._seen.clear()
+            found = self._seen[words, lifetime_us] = _shown(self._runs.get(words, ()), lifetime_us)
+        return found
 
-    def _prior(
-        self, pool: PoolName, of_region: Sequence[ObservedRun], lifetime_us: int
-    ) -> tuple[float, QuoteSource | None]:
+    def _prior(self, pool: PoolName, of_region: _Shown, lifetime_us: int) -> tuple[float, QuoteSource | None]:
         """Return what the provider's rate says, and if it says anything."""
         rate = self._rates.get(pool) or self._rates.get(pool._replace(zone=pool.region))
         if rate is None:
@@ -185,26 +202,40 @@ class ObservedPools:
         return (1.0, None) if per_us is None else (exp(-per_us * lifetime_us), QuoteSource.PROVIDER_RATE)
 
 
-def _weight(count: int, runs: Sequence[ObservedRun], *, is_root: bool, has_prior: bool) -> float:
+def _shown(runs: Sequence[ObservedRun], lifetime_us: int) -> _Shown:
+    return _Shown(
+        len(runs),
+        sum(run.revoked for run in runs),
+        share_living(runs, lifetime_us) if runs else 1.0,
+        sum((run.to_us - run.from_us) // lifetime_us for run in runs),
+        sum(run.to_us - run.from_us for run in runs),
+    )
+
+
+def _weight(level: _Shown, *, is_root: bool, has_prior: bool) -> float:
     """Return the weight of a level's own estimate beside what was said before it."""
     if is_root:
-        return count / (count + _PRIOR) if has_prior else 1.0
-    return count / (count + POOLED) if runs else 0.0
+        return level.revoked / (level.revoked + _PRIOR) if has_prior else 1.0
+    return level.revoked / (level.revoked + POOLED) if level.runs else 0.0
 
 
-def _hazard(rate: ProviderRate, runs: Sequence[ObservedRun]) -> float | None:
+def _hazard(rate: ProviderRate, of_region: _Shown) -> float | None:
     """Return the revocations of a machine in a microsecond; of a share of stops, by how often own machines stop."""
     if rate.kind is RateKind.OF_A_MONTH:
         return -log(1.0 - min(rate.share, 0.999)) / _MONTH_US
-    lived_us = sum(run.to_us - run.from_us for run in runs)
-    stops = len(runs)
-    return rate.share * stops / lived_us if lived_us else None
+    return rate.share * of_region.runs / of_region.lived_us if of_region.lived_us else None
 
 
-def _belongs(pool: PoolName) -> tuple[str, ...]:
+@lru_cache(maxsize=_MOST_SEEN)
+def _belongs(pool: PoolName) -> tuple[tuple[str, ...], ...]:
     """Return what a pool belongs to, from the largest: its region, its zone, its family of types, its type."""
-    region = f"{pool.provider} {pool.region} {pool.product}"
-    return region, pool.zone, family_of(pool.instance_type), pool.instance_type
+    words = (
+        f"{pool.provider} {pool.region} {pool.product}",
+        pool.zone,
+        family_of(pool.instance_type),
+        pool.instance_type,
+    )
+    return tuple(words[:level] for level in range(1, len(words) + 1))
 
 
 def family_of(instance_type: str) -> str:

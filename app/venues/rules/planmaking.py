@@ -219,11 +219,16 @@ def _ways(
 
 
 def ways_after(options: Sequence[PlanOption], chosen: PlanOption, pools: Sequence[PlanPool]) -> list[PlanOption]:
-    """Return the chosen option and the best of other pools, those of groups that are not yet there first."""
+    """Return the chosen option and the best of other pools, those of groups that are not yet there first.
+
+    A way that is expected to cost more than the machine on demand is none: on demand then goes on at once.
+    """
     if chosen.pool < 0:
         return []
     found = [chosen]
-    ranked = sorted((one for one in options if one.pool >= 0), key=lambda one: (one.loss, -one.survival))
+    most = min((one.cost for one in options if one.pool == FIXED_POOL), default=inf)
+    worth = (one for one in options if one.pool >= 0 and one.cost <= most)
+    ranked = sorted(worth, key=lambda one: (one.loss, -one.survival))
     while len(found) < MOST_WAYS:
         groups, taken = {pools[one.pool].group for one in found}, {one.pool for one in found}
         left = [one for one in ranked if one.pool not in taken]

@@ -83,6 +83,7 @@ class PriceRows:
         except _Unfit as error:
             self.refuse(line, error.code, str(error))
             return
+        self.currency = str(currency)
         ats.append(at_us)
         micros.append(micro)
 
@@ -130,8 +131,11 @@ class PriceRows:
         }
         return venue_of(rows, gaps)
 
-    def _pool(self, words: tuple[str, ...]) -> tuple[array[int], array[int]]:
-        name = self._known.get(words)
+    def _pool(self, words: tuple[Any, ...]) -> tuple[array[int], array[int]]:
+        try:
+            name = self._known.get(words)
+        except TypeError:  # a word is a list, say
+            name = None
         if name is None:
             name = _pool_name(words)
             if len(self.rows) >= MOST_POOLS:
@@ -147,7 +151,6 @@ class PriceRows:
             raise _Unfit("preemptible.currency.invalid", f"{_short(currency)} is no currency of three capital letters")
         if self.currency is not None:
             raise _Unfit("preemptible.currency.mixed", f"{currency} after {self.currency}: a file has one currency")
-        self.currency = currency
 
 
 def read_csv(lines: Iterable[str], rows: PriceRows) -> None:

@@ -42,7 +42,8 @@ class PoolQuote:
     """A pool's answer. Prices and costs are in the venue's currency: a price for an hour, a cost for the lifetime.
 
     `survival` is the share that is expected to live by the `source`, `at_least` its bound from `windows` that share no
-    future. With a reason `why_not` there is no bid.
+    future. `counted` is the share of past starts that lived under the bid, None where no price ends machines. With a
+    reason `why_not` there is no bid.
     """
 
     price: float | None
@@ -53,6 +54,7 @@ class PoolQuote:
     cost: float | None = None
     source: QuoteSource | None = None
     why_not: QuoteReason | None = None
+    counted: float | None = None
 
 
 def pool_quote(
@@ -76,7 +78,8 @@ def pool_quote(
     if isnan(survival):
         return PoolQuote(price, why_not=QuoteReason.HISTORY_TOO_SHORT)
     at_least = least_survival(survival, windows, effect, CONFIDENCE)
-    return PoolQuote(price, bid, survival, at_least, windows, analog_cost(starts, price, lifetime_us), _CROSSING)
+    cost = analog_cost(starts, price, lifetime_us)
+    return PoolQuote(price, bid, survival, at_least, windows, cost, _CROSSING, counted=survival)
 
 
 def learned_quote(
@@ -87,16 +90,18 @@ def learned_quote(
     past = past_until(steps, now_us, window_us)
     if past is None or known_us(past, window_us) < LEAST_KNOWN_US:
         return None
+    price = float(past.price[-1])
     bid, found = trained.least_bid(pools, 0, past, lifetime_us, probability)
     chance = min(found, probability)  # calibrated are bids of a level; what a bid says beyond it is too much
     starts_us = lattice(max(int(past.at_us[0]), past.end_us - window_us), past.end_us, EVERY_US)
     starts = past_starts(past, window_us, bid)
     begun = begun_under(highest_within(past, starts_us, lifetime_us), starts.prices, bid)
     seen, windows = share_surviving(begun, bid), windows_of(begun, starts_us, lifetime_us)
-    at_least = 0.0 if isnan(seen) else min(least_survival(seen, windows, effect, CONFIDENCE), chance)
-    price = float(past.price[-1])
+    if isnan(seen):
+        return PoolQuote(price, why_not=QuoteReason.HISTORY_TOO_SHORT)
+    at_least = min(least_survival(seen, windows, effect, CONFIDENCE), chance)
     cost = analog_cost(starts, price, lifetime_us)
-    told = PoolQuote(price, bid, chance, at_least, windows, cost, QuoteSource.LEARNED)
+    told = PoolQuote(price, bid, chance, at_least, windows, cost, QuoteSource.LEARNED, counted=seen)
     if chance >= probability - ROUNDING:
         return told
     return replace(told, bid=None, why_not=QuoteReason.PROBABILITY_NOT_REACHED)

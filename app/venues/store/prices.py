@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.domain.errors import VenueBusy
+from app.domain.errors import TooManyPools, VenueBusy
 from app.domain.times import DAY_US
 from app.engine.cluster import Ints
 from app.platform.database.database import Database, Session
 from app.platform.database.lockids import VENUE_LOCK
 from app.venues.rules.history import PoolName, SilentStretch
+from app.venues.rules.pricefiles import MOST_POOLS
 from app.venues.rules.rates import ProviderRate, RevokedBy
 from app.venues.rules.types import MachineType
 
@@ -41,7 +42,7 @@ _POOLS = """
 INSERT INTO pool (venue_id, provider, region, zone, instance_type, product)
 SELECT %(venue)s, * FROM unnest(%(provider)s::text[], %(region)s::text[], %(zone)s::text[], %(instance_type)s::text[],
     %(product)s::text[])
-ON CONFLICT (venue_id, provider, region, zone, instance_type, product) DO NOTHING
+ON CONFLICT (venue_id, provider, region, zone, instance_type, product) DO NOTHING RETURNING id
 """
 _MERGE = f"""
 WITH given AS (
@@ -113,7 +114,7 @@ WHERE pool_id = ANY(%(pools)s) AND day BETWEEN %(first)s AND %(last)s ORDER BY p
 """
 
 
-_POOLS_AT_ONCE = 50
+_POOLS_AT_ONCE, _ROWS_AT_ONCE = 50, 500
 _SENT_HEAD = 20
 _SENT = np.dtype([("length", ">i4"), ("value", ">i8")])
 """The answer of `array_send` for an array of bigint without nulls: five numbers of four bytes, then each value after
@@ -254,6 +255,15 @@ class VenuePriceStore:
         rows = await self._database.execute(_PAGE, asked)
         return [StoredPool(row[0], PoolName(*row[1:6]), *row[6:]) for row in rows]
 
+    async def all_pools(self, venue_id: int) -> list[StoredPool]:
+        """Return every pool, read in parts: whoever reads a large venue keeps no other request waiting."""
+        found = list[StoredPool]()
+        while True:
+            some = await self.pools(venue_id, found[-1].id if found else 0, _ROWS_AT_ONCE)
+            found += some
+            if len(some) < _ROWS_AT_ONCE:
+                return found
+
     async def newest_us(self, venue_id: int, at_us: int) -> int | None:
         """Return the time of the newest price of any pool at or before a time; None if there is none."""
         [[found]] = await self._database.execute(_NEWEST, {"venue": venue_id, "at_us": at_us, "day": at_us // DAY_US})
@@ -319,12 +329,18 @@ async def _write_rates(session: Session, venue_id: int, rates: Mapping[PoolName,
 
 
 async def pools_of(session: Session, venue_id: int, names: Iterable[PoolName]) -> dict[PoolName, int]:
-    """Return the ids of all pools of a venue; those named are made if they are not there, always in one order."""
+    """Return the ids of all pools of a venue; those named are made if they are not there, always in one order.
+
+    Raises TooManyPools.
+    """
     named = sorted(names)
     words = {word: [getattr(name, word) for name in named] for word in PoolName._fields}
-    await session.execute(_POOLS, {"venue": venue_id, **words})
+    new = await session.execute(_POOLS, {"venue": venue_id, **words})
     sql = f"SELECT {_OF_POOL} FROM pool WHERE venue_id = %(venue)s"
-    return {PoolName(*row[1:]): row[0] for row in await session.execute(sql, {"venue": venue_id})}
+    found = {PoolName(*row[1:]): row[0] for row in await session.execute(sql, {"venue": venue_id})}
+    if new and len(found) > MOST_POOLS:
+        raise TooManyPools(f"the venue would have more than {MOST_POOLS:,} pools")
+    return found
 
 
 async def _write_prices(session: Session, venue_id: int, rows: Mapping[PoolName, tuple[Ints, Ints]]) -> None:

@@ -154,7 +154,7 @@ def _end(
     return Fulfilment(job.now_us, revoked, profit, paid, said, calibrated, asked)
 
 
-def _summary(found: Sequence[Fulfilment], to_us: int) -> dict[str, float | int]:
+def _summary(found: Sequence[Fulfilment], to_us: int) -> dict[str, float | int | None]:
     profits = np.array([one.profit for one in found])
     late = [one for one in found if one.now_us >= to_us - _LAST_US]
     low, high = _interval(found)
@@ -170,12 +170,14 @@ def _summary(found: Sequence[Fulfilment], to_us: int) -> dict[str, float | int]:
     }
 
 
-def _interval(found: Sequence[Fulfilment]) -> tuple[float, float]:
-    """Return the interval of 95 % of the whole profit, by drawing blocks of three days anew."""
+def _interval(found: Sequence[Fulfilment]) -> tuple[float, float] | tuple[None, None]:
+    """Return the interval of 95 % of the whole profit, by drawing blocks of three days anew; one block shows none."""
     by_block: dict[int, float] = defaultdict(float)
     for one in found:
         by_block[one.now_us // _BLOCK_US] += one.profit
     blocks = np.array([*by_block.values()])
+    if len(blocks) < 2:
+        return None, None
     draw = np.random.default_rng(0)
     drawn = draw.choice(blocks, (_RESAMPLED, len(blocks))).sum(axis=1)
     low, high = np.quantile(drawn, [0.025, 0.975])

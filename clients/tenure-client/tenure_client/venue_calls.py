@@ -97,8 +97,9 @@ def venue_checkpoint_advice(
     restore_s: Seconds | None = None,
     at_risk_s: Seconds | None = None,
     loss_every_s: Seconds | None = None,
+    at: datetime | None = None,
 ) -> Call[BidAdviceAnswer]:
-    """Ask when a job on a machine under a bid, wanted for a lifetime from now, should be checkpointed.
+    """Ask when a job on a machine under a bid, wanted for a lifetime from now (or `at`), should be checkpointed.
 
     Raises Conflict if the price is above the bid, or is not known.
     """
@@ -115,6 +116,7 @@ def venue_checkpoint_advice(
         "restore_s": restore_s,
         "at_risk_s": at_risk_s,
         "loss_every_s": loss_every_s,
+        "at": at,
     }
     return endpoints.VENUE_CHECKPOINT_ADVICE.call(query=query, venue=venue)
 

@@ -1,6 +1,6 @@
 """The attacks, by who makes them; importing this enters all of them in the table."""
 
-from hostile.attacks import admins, connections, members, nobodies, peers, readers
+from hostile.attacks import admins, connections, members, nobodies, peers, readers, venues
 from hostile.target import ATTACKS, Attack
 
-__all__ = ["ATTACKS", "Attack", "admins", "connections", "members", "nobodies", "peers", "readers"]
+__all__ = ["ATTACKS", "Attack", "admins", "connections", "members", "nobodies", "peers", "readers", "venues"]

@@ -109,6 +109,10 @@ class VenueQuoteAnswer(Answer, kw_only=True):
         ),
     ]
     survival: Annotated[float | None, Meta(description="The share that is expected to live; see `source`.")]
+    counted: Annotated[
+        float | None,
+        Meta(description="The share of past starts that lived under the bid; null where no price ends machines."),
+    ] = None
     at_least: Annotated[float | None, Meta(description="A lower bound of it, at the answer's confidence.")]
     windows: Annotated[int, Meta(description="Past lifetimes of the pool that share no time: the bound's evidence.")]
     cost: Annotated[float | None, Meta(description="Usual cost of a run that completes, by the started hour.")]
