@@ -253,7 +253,7 @@ class LogPutBack(Conflict):
     @classmethod
     def beyond(cls, seq: int, last_seq: int) -> LogPutBack:
         """Return the error of a caller whose seq is after the log's end."""
-        return cls(f"event {seq} is after the log's end, {last_seq}: it was put back, or is another log; begin anew")
+        return cls(f"event {seq} is after the end of the log, {last_seq}: it was put back or is another; begin anew")
 
 
 class Invalid(TenureError):

@@ -51,7 +51,7 @@ PLANS = (
         role=Role.SERVICE,
         body=wire.PlanOutcomeBody,
         errors=(errors.PlannedJobNotFound, errors.PlanInvalid, errors.OutcomeConflict),
-        example={"job": "render", "ended_at": "2026-01-02T12:00:00Z", "cost": 0.04},
+        example={"job": "render", "cost": 0.04, "lost": 1},
     ),
     Served(endpoints.VENUE_RELIABILITY, plans.read_venue_reliability, role=Role.READER),
     Served(endpoints.PEER_RELIABILITY, plans.read_peer_reliability, role=Role.READER),

@@ -70,6 +70,7 @@ def test_a_recorded_trace(service: Process, directory: Path, name: str) -> None:
     assert audited(service, cloud, directory / f"{cloud}-again.csv") == rows
 
 
+@pytest.mark.long
 def test_a_killed_import_goes_on(directory: Path, history: Path) -> None:
     """kill -9 at several moments; in the end the log is the one of an undisturbed import, but for when it ended."""
     process = Process("run", directory, {"TENURE_DATA_DIR": str(directory / "killed")})

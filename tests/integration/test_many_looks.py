@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from itertools import count
 
+import pytest
 from api_service import Service
 
 from app.domain.events import CloudCreated, Event, FlavorAdded, InstanceExtended, InstanceStarted, NodeAdded, Recorded
@@ -132,6 +133,7 @@ async def looked(parts: WorkerParts) -> tuple[float, float, int]:
     return time.process_time() - began, turn, await working
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_that_are_due_at_once(service: Service) -> None:
     """A round takes no longer for them and keeps nobody waiting; what it leaves is kept for the next ones."""
 

@@ -73,6 +73,7 @@ async def test_a_connection_that_falls_silent_is_an_error_in_time(far: Far, way:
     await asyncio.to_thread(way, far.url, timeout_s=TIMEOUT_S)
 
 
+@pytest.mark.long
 async def test_commands_and_starts_say_so_in_a_sentence(far: Far):
     await asyncio.to_thread(upgrade, far.near)
     far.link.obey({"rule": "fall_silent", "count": 4})
