@@ -36,7 +36,7 @@ _EARS = 16
 _SWITCH_S = 0.0005
 """A thread that counts lets a request go on after this time, which asks for its turn many times until it is answered.
 
-With Python's own 5 ms the starts beside quotes of a large venue took several times as long (`make hostile`).
+With Python's own 5 ms the slowest starts beside quotes of a large venue take half as long again (`make hostile`).
 """
 _YOUNG = 20_000
 """New objects before the collector looks through them. A batch makes thousands, which nearly all go without it."""

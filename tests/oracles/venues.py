@@ -80,3 +80,28 @@ def area_under_curve(chances: Sequence[float], survived: Sequence[float]) -> flo
     dead = [said for said, came in zip(chances, survived, strict=True) if not came]
     won = sum((a > d) + (a == d) / 2 for a in alive for d in dead)
     return won / (len(alive) * len(dead))
+
+
+def history(
+    pools: Sequence[Sequence[tuple[int, float]]], told: Sequence[tuple[int, int]], pool_silence: int, venue_silence: int
+) -> tuple[list[list[tuple[int, float]]], list[tuple[int, int]]]:
+    """Return the steps of each pool from its rows (time, price), and the gaps, found and told."""
+    kept = [
+        sorted({at: max(price for other, price in rows if other == at) for at, _ in rows}.items()) for rows in pools
+    ]
+    every = sorted({at for rows in kept for at, _ in rows})
+    gaps = {(before, after) for before, after in pairwise(every) if after - before > venue_silence}
+    gaps |= {gap for gap in told if gap[0] < every[-1]}
+    found = []
+    for rows in kept:
+        ends = [at for at, _ in rows[1:]] + [every[-1]]
+        values = {
+            at: math.nan if end - at > pool_silence else price for (at, price), end in zip(rows, ends, strict=True)
+        }
+        values |= {begin: math.nan for begin, _ in gaps if begin > rows[0][0]}
+        steps: list[tuple[int, float]] = []
+        for at, price in sorted(values.items()):
+            if not steps or str(steps[-1][1]) != str(price):  # nan is nan
+                steps.append((at, price))
+        found.append(steps)
+    return found, sorted(gaps)

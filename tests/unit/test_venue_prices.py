@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles.venues import history as oracle
 
 from app.domain.inputs import InputError
 from app.domain.times import DAY_US, HOUR_US, from_rfc3339
 from app.venues.rules import pricefiles
-from app.venues.rules.history import PoolName, VenuePrices, venue_of
+from app.venues.rules.history import MICRO, PoolName, SilentStretch, VenuePrices, venue_of
 from app.venues.rules.pricefiles import PriceRows
 from app.venues.rules.rates import RateKind
 from app.venues.rules.types import LISTED, read_types
@@ -313,6 +314,31 @@ def test_all_pools_are_silent_where_no_price_of_any_lies(quarters: list[list[int
     every = sorted({at for times in told for at in times})
     expected = [(a * 1_000_000, b * 1_000_000) for a, b in pairwise(every) if b - a > 6 * 3600]
     assert [tuple(gap) for gap in venue_of(rows).gaps] == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    pools=st.lists(
+        st.lists(st.tuples(st.integers(0, 90), st.integers(1, 3)), min_size=1, max_size=12), min_size=1, max_size=4
+    ),
+    told=st.lists(st.tuples(st.integers(0, 95), st.integers(1, 9)), max_size=3),
+)
+def test_histories_are_those_of_the_oracle(pools: list[list[tuple[int, int]]], told: list[tuple[int, int]]) -> None:
+    """Times are hours: silences of a pool begin after 25 of them, those of all after six."""
+    rows = {
+        NAME._replace(zone=f"z{number}"): (
+            np.array([at * HOUR_US for at, _ in of_pool], np.int64),
+            np.array([price * MICRO for _, price in of_pool], np.int64),
+        )
+        for number, of_pool in enumerate(pools)
+    }
+    found = venue_of(rows, [SilentStretch(at * HOUR_US, (at + length) * HOUR_US) for at, length in told])
+    gaps = [(at, at + length) for at, length in told]
+    steps, silent = oracle([[(at, float(price)) for at, price in one] for one in pools], gaps, 25, 6)
+    assert [(gap.from_us / HOUR_US, gap.to_us / HOUR_US) for gap in found.gaps] == silent
+    for one, expected in zip(found.pools.values(), steps, strict=True):
+        assert (one.at_us / HOUR_US).tolist() == [at for at, _ in expected]
+        assert np.array_equal(one.price, [price for _, price in expected], equal_nan=True)
 
 
 def test_what_is_known_at_a_moment_ends_before_it(tmp_path: Path) -> None:

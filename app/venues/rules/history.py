@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from app.domain.times import HOUR_US
 from app.engine.cluster import Ints
+from app.engine.compiled import compiled
 
 Dollars = NDArray[np.float64]
 
@@ -93,53 +94,87 @@ def venue_of(rows: Mapping[PoolName, tuple[Ints, Ints]], told: Sequence[SilentSt
     1. The highest of equal times counts. 2. Silences are gaps, and so are those that were `told`. 3. Equal neighbours
     are one step. The result does not depend on the order of the rows.
     """
-    ordered = {name: _ordered(*rows[name]) for name in sorted(rows)}
-    if not ordered:
+    names = sorted(rows)
+    if not names:
         return VenuePrices({}, ())
-    every = np.sort(np.concatenate([_edges(at_us) for at_us, _ in ordered.values()]))
+    ordered = [_ordered(*rows[name]) for name in names]
+    at_us, micro = (np.concatenate(column) for column in zip(*ordered, strict=True))
+    firsts = np.cumsum([0, *(len(times) for times, _ in ordered)], dtype=np.int64)
+    every = np.sort(_edges(at_us, firsts, VENUE_SILENCE_US // 2))
     silent = np.flatnonzero(np.diff(every) > VENUE_SILENCE_US)
     end_us = int(every[-1])
     found = [SilentStretch(int(every[at]), int(every[at + 1])) for at in silent]
     gaps = sorted({*found, *(gap for gap in told if gap.from_us < end_us)})
-    return VenuePrices({name: _steps(at_us, micro, gaps, end_us) for name, (at_us, micro) in ordered.items()}, gaps)
+    begins_us = np.array([gap.from_us for gap in gaps], np.int64)
+    times_us, prices, firsts = _steps(at_us, micro, firsts, begins_us, end_us)
+    cuts = zip(names, firsts[:-1].tolist(), firsts[1:].tolist(), strict=True)
+    return VenuePrices({name: PriceSteps(times_us[a:b], prices[a:b], end_us) for name, a, b in cuts}, gaps)
 
 
 def steps_of(at_us: Ints, micro: Ints, told: Sequence[SilentStretch], end_us: int) -> PriceSteps:
     """Return the history of one pool alone: without the others, only what was `told` and its own silences are gaps."""
-    ordered = _ordered(at_us, micro)
-    return _steps(*ordered, sorted(gap for gap in told if gap.from_us < end_us), end_us)
-
-
-def _edges(at_us: Ints) -> Ints:
-    """Return the first and the last of a pool's rising times in each half of a venue's silence.
-
-    A longer stretch without any pool's price lies between two of these, and holds none of the others. So millions of
-    times need not be put in order.
-    """
-    halves = at_us // (VENUE_SILENCE_US // 2)
-    is_first = np.append([True], halves[1:] != halves[:-1])
-    found: Ints = at_us[is_first | np.append(is_first[1:], [True])]
-    return found
+    at_us, micro = _ordered(at_us, micro)
+    begins_us = np.array(sorted(gap.from_us for gap in told if gap.from_us < end_us), np.int64)
+    times_us, prices, _ = _steps(at_us, micro, np.array([0, len(at_us)], np.int64), begins_us, end_us)
+    return PriceSteps(times_us, prices, end_us)
 
 
 def _ordered(at_us: Ints, micro: Ints) -> tuple[Ints, Ints]:
+    if (at_us[1:] > at_us[:-1]).all():
+        return at_us, micro
     order = np.lexsort((micro, at_us))
     at_us, micro = at_us[order], micro[order]
     last = np.append(at_us[1:] != at_us[:-1], [True])
     return at_us[last], micro[last]
 
 
-def _steps(at_us: Ints, micro: Ints, gaps: Sequence[SilentStretch], end_us: int) -> PriceSteps:
-    """Return the steps of a pool: it is unknown from a silence's begin to its own next price."""
-    price = micro / MICRO
-    quiet = np.diff(np.append(at_us, end_us)) > POOL_SILENCE_US
-    price[quiet] = np.nan
-    inside = [gap for gap in gaps if gap.from_us > at_us[0]]
-    starts = np.array([gap.from_us for gap in inside], np.int64)
-    places = at_us.searchsorted(starts, side="right")
-    is_own = at_us[places - 1] == starts
-    price[places[is_own] - 1] = np.nan
-    at_us = np.insert(at_us, places[~is_own], starts[~is_own])
-    price = np.insert(price, places[~is_own], np.nan)
-    changed = np.append([True], (price[1:] != price[:-1]) & ~(np.isnan(price[1:]) & np.isnan(price[:-1])))
-    return PriceSteps(at_us[changed], price[changed], end_us)
+@compiled
+def _edges(at_us: Ints, firsts: Ints, half_us: int) -> Ints:
+    """Compute the first and the last of each pool's rising times in each half of a venue's silence.
+
+    Pool i has the rows firsts[i] to firsts[i + 1]. A longer stretch without any pool's price lies between two of these,
+    and holds none of the others. So millions of times need not be put in order.
+    """
+    found, count = np.empty(at_us.shape[0], np.int64), 0
+    for pool in range(firsts.shape[0] - 1):
+        first, last = firsts[pool], firsts[pool + 1] - 1
+        for row in range(first, last + 1):
+            half = at_us[row] // half_us
+            if row in (first, last) or at_us[row - 1] // half_us < half or at_us[row + 1] // half_us > half:
+                found[count] = at_us[row]
+                count += 1
+    return found[:count]
+
+
+@compiled
+def _steps(at_us: Ints, micro: Ints, firsts: Ints, gaps_us: Ints, end_us: int) -> tuple[Ints, Dollars, Ints]:
+    """Compute the steps of pools with rising times: times, prices, and at which of them each pool begins (pools + 1).
+
+    A pool is unknown from a silence's begin, its own or one of `gaps_us` (rising), to its own next price. All pools are
+    gone through in one call: a thread that calls and comes back for each would let no other go on between them.
+    """
+    most = 2 * at_us.shape[0]
+    times_us, prices, begins = np.empty(most, np.int64), np.empty(most), np.zeros_like(firsts)
+    count = 0
+    for pool in range(firsts.shape[0] - 1):
+        first, last = firsts[pool], firsts[pool + 1] - 1
+        gap = np.searchsorted(gaps_us, at_us[first], side="right")
+        for row in range(first, last + 1):
+            next_us = at_us[row + 1] if row < last else end_us
+            price = micro[row] / MICRO
+            if next_us - at_us[row] > POOL_SILENCE_US:
+                price = np.nan
+            while gap < gaps_us.shape[0] and gaps_us[gap] == at_us[row]:
+                price, gap = np.nan, gap + 1
+            is_known, was_known = not np.isnan(price), count > begins[pool] and not np.isnan(prices[count - 1])
+            if count == begins[pool] or is_known != was_known or (is_known and price != prices[count - 1]):
+                times_us[count], prices[count] = at_us[row], price
+                count += 1
+            if gap < gaps_us.shape[0] and (row == last or gaps_us[gap] < next_us):
+                if not np.isnan(prices[count - 1]):
+                    times_us[count], prices[count] = gaps_us[gap], np.nan
+                    count += 1
+                while gap < gaps_us.shape[0] and (row == last or gaps_us[gap] < next_us):
+                    gap += 1
+        begins[pool + 1] = count
+    return times_us[:count], prices[:count], begins

@@ -8,7 +8,7 @@ from app.domain.times import DAY_US, HOUR_US
 from app.venues.rules.assign import PlanLimits
 from app.venues.rules.drawing import PricedPools
 from app.venues.rules.features import FEATURES
-from app.venues.rules.history import PriceSteps
+from app.venues.rules.history import PoolName, PriceSteps, venue_of
 from app.venues.rules.jobsteps import JobPolicy, WayTimes, advised_move
 from app.venues.rules.learned import LearnedSurvival
 from app.venues.rules.planmaking import PlanQuestion, make_plan
@@ -24,6 +24,7 @@ def warm_up() -> None:
     """Compile every function of a quote and of a plan now, with a pool whose price moves and one of steady price."""
     at_us = np.arange(0, _NOW_US, HOUR_US, dtype=np.int64)
     steps = PriceSteps(at_us, np.where(np.arange(len(at_us)) % 24 == 0, 0.3, 0.1), _NOW_US)
+    venue_of({PoolName("p", "r", "z", "t", "s"): (at_us, at_us)})
     count = len(FEATURES)
     model = LearnedSurvival(np.zeros(count), np.ones(count), np.zeros(count + 1))
     trained = TrainedSurvival(model, (0.0,) * len(LEVELS), _NOW_US, 1)
