@@ -109,6 +109,10 @@ class _Polls:
         except (FeedFailed, LogUnavailable) as error:
             STDERR.print(f"{self._name}: {error}", markup=False, highlight=False, soft_wrap=True)
             return False
+        if done.refused_count:
+            first = done.refused[0]
+            line = f"{self._name}: {done.refused_count:,} prices refused, the first: {first.code}: {first.why}"
+            STDERR.print(line, markup=False, highlight=False, soft_wrap=True)
         newest = "none" if done.venue.last_us is None else rfc3339(done.venue.last_us)
         STDOUT.print(f"{self._name}: {done.new:,} new prices, the newest of {newest}", highlight=False, soft_wrap=True)
         return True

@@ -19,7 +19,8 @@ from app.forecasts.present import present_survival
 from app.forecasts.table_reads import TableReads
 from app.planning.asking import AskedCloud, AskedPeer, AskedRate, PlanRequest
 from app.scheduling.scheduler import Scheduler
-from app.venues.reads import WINDOW_US, StoredPool, VenueHistory, VenueReads
+from app.venues.quoting import WINDOW_US
+from app.venues.reads import StoredPool, VenueHistory, VenueReads
 from app.venues.rules.bounds import FIRST_EFFECT
 from app.venues.rules.history import PoolName
 from app.venues.rules.observed import ObservedPools

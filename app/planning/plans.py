@@ -23,7 +23,7 @@ from app.planning.places import KnownPlaces, PlaceKind, PlanPlaces, Promises, po
 from app.planning.store.plans import NewOutcome, PlanStore, StoredOutcome, StoredPlan
 from app.planning.telling import Content, plan_content, policy_of
 from app.platform.telemetry.metrics import PLANNED_JOBS
-from app.venues.reads import WINDOW_US
+from app.venues.quoting import WINDOW_US
 from app.venues.rules.calibrate import RunningRatio
 from app.venues.rules.jobsteps import JobMove, JobMoveKind, advised_move
 from app.venues.rules.planmaking import (

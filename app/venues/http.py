@@ -11,7 +11,8 @@ from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.venues.keeping import VenueKeeper
 from app.venues.pricereads import PriceReads
-from app.venues.reads import QuoteQuestion, VenueReads, pool_id
+from app.venues.quoting import QuoteQuestion
+from app.venues.reads import VenueReads, pool_id
 from app.venues.wire import (
     ObservationsBody,
     PoolsQuery,

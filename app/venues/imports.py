@@ -10,7 +10,7 @@ import numpy as np
 from app.domain.errors import TooManyPools
 from app.domain.inputs import InputError
 from app.venues.rules.history import SilentStretch
-from app.venues.rules.pricefiles import PriceRows
+from app.venues.rules.pricefiles import PriceRefused, PriceRows
 from app.venues.rules.rates import RevokedBy
 from app.venues.rules.types import MachineType
 from app.venues.store.prices import GivenPrices, OtherCurrency, StoredVenue, VenuePriceStore
@@ -21,10 +21,12 @@ MOST_PRICES = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class ImportedPrices:
-    """A venue after an import, and how many of the given prices it had not known."""
+    """A venue after an import, how many of the given prices it had not known, and the first that were refused."""
 
     venue: StoredVenue
     new: int
+    refused: Sequence[PriceRefused]
+    refused_count: int
 
 
 class VenueImports:
@@ -56,4 +58,4 @@ class VenueImports:
             raise InputError(f"preemptible.currency.mixed: {error}") from error
         except TooManyPools as error:
             raise InputError(f"preemptible.pools.too_many: {error}") from error
-        return ImportedPrices(venue, venue.price_count - before)
+        return ImportedPrices(venue, venue.price_count - before, rows.refused, rows.refused_count)

@@ -11,7 +11,8 @@ import numpy as np
 from app.domain.errors import HistoryTooShort, PoolNotFound
 from app.domain.paging import Page
 from app.domain.times import DAY_US, time_text, to_datetime
-from app.venues.reads import BEFORE_US, WINDOW_US, StoredPool, StoredVenue, VenueReads
+from app.venues.quoting import WINDOW_US
+from app.venues.reads import BEFORE_US, StoredPool, StoredVenue, VenueReads
 from app.venues.rules.history import PriceSteps, steps_of
 from app.venues.store.prices import VenuePriceStore
 

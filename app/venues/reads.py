@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
-from app.domain.errors import HistoryTooShort, PoolNotFound, PricesStale, VenueNotFound
+from app.domain.errors import HistoryTooShort, PoolNotFound, PricesStale, TenureError, VenueNotFound
 from app.domain.paging import Page
 from app.domain.times import DAY_US, HOUR_US, time_text
 from app.engine.cluster import Ints
 from app.platform.telemetry.metrics import VENUE_QUOTES
 from app.venues.observing import ObservedReads
+from app.venues.quoting import WINDOW_US, QuotedPool, QuoteQuestion, quoted_by_capacity, quoted_by_price
 from app.venues.rules.bounds import FIRST_EFFECT
 from app.venues.rules.curves import CurveQuestion, PoolCurves, crossing_curves, observed_curves
 from app.venues.rules.history import MICRO, PoolName, PriceSteps, VenuePrices, venue_of
 from app.venues.rules.observed import ObservedPools
-from app.venues.rules.quotes import CONFIDENCE, PoolQuote, QuoteReason, capacity_quote, learned_quote, pool_quote
+from app.venues.rules.quotes import QuoteReason
 from app.venues.rules.rates import RevokedBy
 from app.venues.rules.training import TrainedSurvival, priced
 from app.venues.rules.types import MachineType
@@ -29,7 +30,6 @@ from app.venues.store.models import StoredModel, VenueModels
 from app.venues.store.observations import ObservationStore
 from app.venues.store.prices import PoolPast, StoredPool, StoredVenue, VenuePriceStore
 
-WINDOW_US = 60 * DAY_US
 MOST_AGE_US = 25 * HOUR_US
 """Providers repeat each price daily, so a newest price that is older says that nobody collects prices any more."""
 BEFORE_US = 2 * DAY_US
@@ -39,24 +39,12 @@ _HISTORIES_KEPT, _POOLS_KEPT, _QUOTES_KEPT = 2, 60_000, 200_000
 _VENUES_AT_ONCE = 2
 """So many large venues are read and counted at a time: each takes room, and one must not wait for all others."""
 _LONGEST_ID = 10
+_TRIES = 4
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 
 __all__ = ["FoundCurves", "StoredFeed", "StoredModel", "StoredPool", "StoredVenue", "VenueQuotes", "VenueReads"]
-
-
-class QuoteQuestion(NamedTuple):
-    """A question to a venue: which bid lives for a lifetime with a probability."""
-
-    lifetime_us: int
-    probability: float
-
-
-class QuotedPool(NamedTuple):
-    """A pool with its quote."""
-
-    pool: StoredPool
-    quote: PoolQuote
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +134,11 @@ class VenueReads:
         self, name: str, marker: int | None, limit: int, *, instance_type: str | None = None, zone: str | None = None
     ) -> Page[StoredPool]:
         """Return a venue's pools with their newest prices."""
-        venue = await self.show(name)
-        found = await self._store.pools(venue.id, marker or 0, limit + 1, instance_type=instance_type, zone=zone)
+
+        async def read(venue: StoredVenue) -> Sequence[StoredPool]:
+            return await self._store.pools(venue.id, marker or 0, limit + 1, instance_type=instance_type, zone=zone)
+
+        found = await self._steady(name, read)
         return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else None)
 
     async def quotes(self, name: str, question: QuoteQuestion, at_us: int | None = None) -> VenueQuotes:
@@ -155,8 +146,12 @@ class VenueReads:
 
         Raises VenueNotFound, HistoryTooShort if there is no price by then, PricesStale if the newest one is too old.
         """
-        venue = await self.show(name)
-        at_us = self._now_us() if at_us is None else at_us
+        asked_us = self._now_us() if at_us is None else at_us
+        answer = await self._steady(name, lambda venue: self._quotes(venue, question, asked_us))
+        VENUE_QUOTES.labels(name).inc(len(answer.quotes))
+        return answer
+
+    async def _quotes(self, venue: StoredVenue, question: QuoteQuestion, at_us: int) -> VenueQuotes:
         if venue.revoked_by is RevokedBy.CAPACITY:
             return await self._observed(venue, question, at_us)
         as_of_us = await self._as_of_us(venue, at_us)
@@ -168,10 +163,11 @@ class VenueReads:
                 if answer is None:
                     history = await self._history(venue, as_of_us)
                     trained = _fit_at(await self.model(venue), as_of_us)
-                    found = await asyncio.to_thread(_quoted, history, as_of_us, question, trained)
+                    found = await asyncio.to_thread(
+                        quoted_by_price, history.pools, history.prices, as_of_us, question, trained
+                    )
                     answer = VenueQuotes(venue, as_of_us, question, FIRST_EFFECT, found)
                     _keep(self._answers, key, answer, _QUOTES_KEPT, _quote_count)
-        VENUE_QUOTES.labels(name).inc(len(answer.quotes))
         return answer
 
     async def curves(
@@ -181,10 +177,12 @@ class VenueReads:
 
         Raises VenueNotFound, PoolNotFound, and where prices end machines HistoryTooShort, PricesStale.
         """
-        venue = await self.show(name)
-        pool = await self.pool(venue, pool_id)
-        at_us = self._now_us() if at_us is None else at_us
+        asked_us = self._now_us() if at_us is None else at_us
         question = CurveQuestion(bids, lifetimes_us, FIRST_EFFECT)
+        return await self._steady(name, lambda venue: self._curves(venue, pool_id, question, asked_us))
+
+    async def _curves(self, venue: StoredVenue, pool_id: int, question: CurveQuestion, at_us: int) -> FoundCurves:
+        pool = await self.pool(venue, pool_id)
         if venue.revoked_by is RevokedBy.CAPACITY:
             observed = await self.observed(venue, at_us)
             price = None if pool.micro is None else pool.micro / MICRO
@@ -207,7 +205,9 @@ class VenueReads:
 
     async def history(self, name: str, at_us: int) -> VenueHistory:
         """Return what is known of a venue at a time. Raises VenueNotFound, HistoryTooShort without any price."""
-        venue = await self.show(name)
+        return await self._steady(name, lambda venue: self._history_of(venue, at_us))
+
+    async def _history_of(self, venue: StoredVenue, at_us: int) -> VenueHistory:
         as_of_us, types = await self._newest_us(venue, at_us), await self._store.types(venue.id)
         async with self._turn(venue):
             known = await self._history(venue, as_of_us)
@@ -235,12 +235,30 @@ class VenueReads:
             async with self._turn(venue):
                 pools = await self._all_pools(venue)
                 observed, is_newest = await self._observing.of(venue, pools, at_us)
-                found = await asyncio.to_thread(_quoted_by_capacity, pools, observed, question)
+                found = await asyncio.to_thread(quoted_by_capacity, pools, observed, question)
             answer = VenueQuotes(venue, at_us, question, FIRST_EFFECT, found)
             if is_newest:
                 _keep(self._answers, key, answer, _QUOTES_KEPT, _quote_count)
-        VENUE_QUOTES.labels(venue.name).inc(len(answer.quotes))
         return replace(answer, as_of_us=at_us)
+
+    async def _steady(self, name: str, read: Callable[[StoredVenue], Awaitable[T]]) -> T:
+        """Return what is read of a venue: anew if it was changed meanwhile, since much is read in parts.
+
+        Raises VenueNotFound if it was removed meanwhile. One that is changed all the time is read four times.
+        """
+        venue = await self.show(name)
+        for left in reversed(range(_TRIES)):
+            before, error = venue, None
+            try:
+                found = await read(venue)
+            except TenureError as one:
+                error = one
+            venue = await self.show(name)
+            if not left or (venue.id, venue.version) == (before.id, before.version):
+                break
+        if error is not None:
+            raise error
+        return found
 
     @asynccontextmanager
     async def _turn(self, venue: StoredVenue) -> AsyncIterator[None]:
@@ -315,28 +333,6 @@ def _fit_at(model: StoredModel | None, as_of_us: int) -> TrainedSurvival | None:
     return model.trained
 
 
-def _quoted(
-    history: _KnownVenue, as_of_us: int, question: QuoteQuestion, trained: TrainedSurvival | None
-) -> list[QuotedPool]:
-    found = [
-        QuotedPool(pool, _quote(pool, steps, as_of_us, question, trained))
-        for pool in history.pools
-        if (steps := history.prices.pools.get(pool.name)) is not None
-    ]
-    return _cheapest_first(found)
-
-
-def _quote(
-    pool: StoredPool, steps: PriceSteps, as_of_us: int, question: QuoteQuestion, trained: TrainedSurvival | None
-) -> PoolQuote:
-    """Return a pool's quote by the venue's model, or by counting."""
-    if trained is not None:
-        pools = priced([steps], [pool.on_demand], WINDOW_US)
-        if found := learned_quote(pools, as_of_us, *question, FIRST_EFFECT, trained):
-            return found
-    return pool_quote(steps, as_of_us, WINDOW_US, *question, FIRST_EFFECT)
-
-
 def _curves(
     pool: StoredPool,
     steps: PriceSteps | None,
@@ -347,27 +343,6 @@ def _curves(
     if steps is None:
         return PoolCurves(None, question.lifetimes_us, why_not=QuoteReason.PRICE_UNKNOWN)
     return crossing_curves(priced([steps], [pool.on_demand], WINDOW_US), pool.on_demand, as_of_us, question, trained)
-
-
-def _quoted_by_capacity(
-    pools: Sequence[StoredPool], observed: ObservedPools, question: QuoteQuestion
-) -> list[QuotedPool]:
-    """Return quotes of pools whose machines end for lack of capacity."""
-    (lifetime_us, probability), found = question, []
-    for pool in pools:
-        price = None if pool.micro is None else pool.micro / MICRO
-        survival = observed.survival(pool.name, lifetime_us, FIRST_EFFECT, CONFIDENCE)
-        quote = capacity_quote(price, pool.on_demand, survival, lifetime_us, probability)
-        found.append(QuotedPool(pool, quote))
-    return _cheapest_first(found)
-
-
-def _cheapest_first(found: Sequence[QuotedPool]) -> list[QuotedPool]:
-    def order(one: QuotedPool) -> tuple[bool, bool, float, int]:
-        cost = one.quote.cost
-        return one.quote.why_not is not None, cost is None, cost or 0.0, one.pool.id
-
-    return sorted(found, key=order)
 
 
 def _keep(kept: OrderedDict[K, V], key: K, value: V, most: int, size: Callable[[V], int] = lambda _: 1) -> None:

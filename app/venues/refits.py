@@ -10,7 +10,8 @@ from app.domain.errors import LogUnavailable
 from app.platform.database.lockids import refit_lock
 from app.platform.database.locks import Locks
 from app.platform.telemetry.metrics import VENUE_REFITS
-from app.venues.reads import BEFORE_US, WINDOW_US, rows_until
+from app.venues.quoting import WINDOW_US
+from app.venues.reads import BEFORE_US, rows_until
 from app.venues.rules.history import SilentStretch, venue_of
 from app.venues.rules.training import TrainedSurvival, priced, train
 from app.venues.store.models import Refit, VenueModels

@@ -12,16 +12,8 @@ from app.platform.http.fields import Body, Name, PositiveSecondsInQuery, Probabi
 from app.platform.http.page_forms import Limit, NumberedPageQuery
 from app.platform.http.wording import written
 from app.venues.pricereads import PoolPrices, PoolWords
-from app.venues.reads import (
-    WINDOW_US,
-    FoundCurves,
-    QuotedPool,
-    StoredFeed,
-    StoredModel,
-    StoredPool,
-    StoredVenue,
-    VenueQuotes,
-)
+from app.venues.quoting import WINDOW_US, QuotedPool
+from app.venues.reads import FoundCurves, StoredFeed, StoredModel, StoredPool, StoredVenue, VenueQuotes
 from app.venues.rules.curves import LIFETIMES_US, SurvivalPoint
 from app.venues.rules.history import MICRO, PoolName
 from app.venues.rules.observed import Sighting, SightingKind

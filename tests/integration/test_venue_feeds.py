@@ -85,6 +85,14 @@ def test_what_a_provider_tells_is_imported_and_asked_from_an_hour_before_the_new
     assert "Follows aws us-east-1" in page_of.text
 
 
+def test_prices_that_are_refused_are_told_and_the_others_taken(service: Service, stub: SpotStub) -> None:
+    good, (zone, kind, at, _) = prices(3), prices(1, "us-east-1b")[0]
+    stub.answer = lambda _: page([*good, (zone, kind, at, "NaN")])
+    done = poll(service, stub, "partly")
+    assert (done.refused_count, [one.code for one in done.refused]) == (1, ["preemptible.price.invalid"])
+    assert shown(service, "partly")["pool_count"] == 1
+
+
 def failures_of_a_provider() -> list[tuple[Callable[[str | None], Answer], str]]:
     """Return what a provider may answer, and what is said of it."""
     numbers, bad = count(), prices(1)[0]

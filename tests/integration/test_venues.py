@@ -474,6 +474,36 @@ def test_observations_that_cannot_be_are_refused_as_a_whole(service: Service) ->
     assert sql(service, "SELECT count(*) FROM pool_observation") == before
 
 
+@pytest.mark.parametrize("path", ["pools", f"quotes?lifetime_s=7200&at={rfc3339(BEGIN_US + 2 * DAY_US)}"])
+@pytest.mark.parametrize("is_remade", [False, True])
+def test_a_venue_that_is_removed_while_it_is_read_is_not_told_as_empty(
+    service: Service, monkeypatch: pytest.MonkeyPatch, path: str, is_remade: bool
+) -> None:
+    """An answer is of one venue: of none, or of the one that took its name."""
+    put(service, "brief", lines("ab", 2))
+    put(service, "after", lines("abc", 2))
+    pools_of, removed = prices.VenuePriceStore.pools, list[str]()
+
+    async def pools(store: prices.VenuePriceStore, *asked: Any, **more: Any) -> list[Any]:
+        if not removed:
+            removed.append("brief")
+            assert await store.remove("brief")
+            if is_remade:
+                await store._database.execute("UPDATE venue SET name = 'brief' WHERE name = 'after'")
+        return await pools_of(store, *asked, **more)
+
+    monkeypatch.setattr(prices.VenuePriceStore, "pools", pools)
+    answer = service.client.get(f"/v1/venues/brief/{path}")
+    if is_remade:
+        assert answer.is_success
+        told = answer.json()
+        assert len(told.get("pools", told.get("quotes"))) == 3
+        assert service.client.delete("/v1/venues/brief").status_code == 204
+    else:
+        check(answer, errors.VenueNotFound)
+        assert service.client.delete("/v1/venues/after").status_code == 204
+
+
 def test_a_venue_has_so_many_pools(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise whoever reports observations could make a quote as dear as they like."""
     put(service, "bounded", lines("ab", 1))

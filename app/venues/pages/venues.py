@@ -15,7 +15,8 @@ from app.platform.http.errors import Forbidden
 from app.platform.http.reached import reached
 from app.platform.pages.asking import number
 from app.platform.pages.rendering import render
-from app.venues.reads import QuoteQuestion, StoredVenue, VenueQuotes, VenueReads
+from app.venues.quoting import QuoteQuestion
+from app.venues.reads import StoredVenue, VenueQuotes, VenueReads
 from app.venues.rules.quotes import CONFIDENCE, on_demand_cost
 from app.venues.rules.rates import RevokedBy
 
