@@ -91,7 +91,7 @@ def plans(service: Service) -> None:
     checkpoint = {"write_s": 60, "read_s": 60}
     rate = {"name": "spot-v100", "zone": "b", "price": 0.5, "on_demand_price": 3.0, "lost_in_a_month": 0.125}
     post(service, "/v1/plans", {"id": "nightly", "jobs": jobs, "venues": ["aws-east"], "checkpoint": checkpoint})
-    told = {"job": "render-0", "cost": 0.05, "lost": 1, "ended_at": rfc3339(END_US)}
+    told = {"job": "render-0", "cost": 0.05, "lost": 1, "ended_at": rfc3339(time.time_ns() // 1000)}
     post(service, "/v1/plans/nightly/outcomes", told)
     worth = {"id": "once", "work_s": 3600, "value": 1.0}
     body = {"id": "worth", "jobs": [worth], "rates": [rate], "peers": [{"peer": "idle", "cores": 2}], "probability": 0}
@@ -175,11 +175,11 @@ def test_a_question_that_cannot_be_read_is_told_and_kept(
 ) -> None:
     page.goto(f"{service.url}/ui/venues/aws-east")
     page.get_by_label("Live for").fill(time_asked)
-    page.get_by_label("Share of past starts").fill(share)
+    page.get_by_label("Share that is to live").fill(share)
     page.get_by_role("button", name="Ask").click()
     expect(page.get_by_role("alert")).to_be_visible()
     expect(page.get_by_label("Live for")).to_have_value(time_asked)
-    expect(page.get_by_label("Share of past starts")).to_have_value(share)
+    expect(page.get_by_label("Share that is to live")).to_have_value(share)
 
 
 def test_a_venue_without_prices_says_so(page: Page, service: Service) -> None:
