@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextvars import Context
 from heapq import nsmallest
 from math import inf
@@ -157,15 +157,17 @@ class JobKeeper:
             self._begin(cloud_id, name, await self._states.current(cloud_id))
         return written
 
-    def _most_urgent(self, cloud_id: int, sent: Iterable[DueMessage], told: Container[_DueKey]) -> list[DueMessage]:
+    def _most_urgent(self, cloud_id: int, sent: Iterable[DueMessage], told: Set[_DueKey]) -> list[DueMessage]:
         """Return those that are due and not told yet, at most so many.
 
         Offers come first, since their time is short, then what has waited for the longest.
         """
         due: list[tuple[bool, float, int, DueMessage]] = []
+        now_s = monotonic()
         for number, one in enumerate(sent):
-            if self._is_due(cloud_id, one) and _due_key(one) not in told:
-                due.append((one.wish is not Wish.OFFER, self._due_s(cloud_id, one.record), number, one))
+            due_s = self._due_s(cloud_id, one.record)
+            if (due_s <= now_s or one.wish is not Wish.AWARD) and not (told and _due_key(one) in told):
+                due.append((one.wish is not Wish.OFFER, due_s, number, one))
         return [one for *_, one in nsmallest(_MOST_TOLD, due)]
 
     def _contact(self, peer: str) -> Contact:

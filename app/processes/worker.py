@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from functools import partial
 from itertools import chain
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 from time import monotonic
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
@@ -25,6 +25,8 @@ from app.venues.rules.warming import warm_up as warm_up_venues
 
 logger = logging.getLogger(__name__)
 
+_PREPARED_AFTER_S = 5.0
+"""A worker that begins has the processor for what waits for it: states to load, words to peers, stops."""
 _TOLD_AGAIN_S = 10.0
 _WORTH_TELLING_S = 3.0
 _DUE_S = 5
@@ -59,7 +61,9 @@ async def run_worker(
         jobs.scheduler.start()
         if settings.dask_scheduler is None:
             # Beside everything else, and abandoned when the worker stops: after an installation it takes a minute.
-            Thread(target=_prepare, name="warm-up", daemon=True).start()
+            preparing = Timer(_PREPARED_AFTER_S, _prepare)
+            preparing.daemon = True
+            preparing.start()
         logger.info("worker ready")
         ready()
         try:

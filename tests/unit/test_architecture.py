@@ -172,7 +172,7 @@ KEPT_TO = {
     "pydantic_settings": {"settings"},
     "numba": {"engine"},
     "scipy": {"rules", "workbench"},
-    "msgspec": {"database", "http", "wire", "store", "telemetry", "nova"},
+    "msgspec": {"database", "engine", "http", "wire", "store", "telemetry", "nova"},
     "tenure_client": {"http", "wire", "pages", "cli", "commands", "managing", "nova", "processes", "workbench"},
     "structlog": {"telemetry"},
     "opentelemetry": {"telemetry"},

@@ -112,7 +112,7 @@ class Jobs:
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts."""
         for job in sorted(sharing(facts.jobs), key=lambda job: (job.asked.at_us, job.asked.job)):
-            self._put(job.asked.job, job)
+            self._enter(job.asked.job, job)
         self._ended = OrderedDict(sorted(self._ended.items(), key=lambda item: item[1]))
         for one in sorted(facts.hosted, key=lambda one: one.ended_us or 0):
             key = AttemptKey(one.peer, one.job, one.attempt)
@@ -225,6 +225,11 @@ class Jobs:
         if job is None:
             self.by_id.pop(name, None)
             return partial(self._put_back, name, old)
+        self._enter(name, job)
+        return partial(self._put_back, name, old)
+
+    def _enter(self, name: str, job: JobRecord) -> None:
+        """Enter a job that none of the indexes knows."""
         self.by_id[name] = job
         if (wish := job.away.wish()) is not None:
             self.out[wish[0]][name] = None
@@ -235,7 +240,6 @@ class Jobs:
             self.collecting[name] = None
         else:
             self._ended[name] = job.ended_us if job.collected is None else job.collected.at_us
-        return partial(self._put_back, name, old)
 
     def _put_back(self, name: str, old: JobRecord | None) -> None:
         self._put(name, old)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -277,16 +276,6 @@ class Facts(NamedTuple):
 def in_order(facts: Facts) -> Facts:
     """Return the facts with the running instances by age."""
     return facts._replace(running=sorted(facts.running, key=lambda running: running.seq))
-
-
-def digest_of(facts: Facts, free: list[Resources]) -> str:
-    """Hash a line for each value, and an empty one after each fact: all in one text takes much memory."""
-    found = hashlib.sha256()
-    for fact in (*facts, free):
-        for value in fact if isinstance(fact, list) else [fact]:
-            found.update(f"{value!r}\n".encode())
-        found.update(b"\n")
-    return found.hexdigest()
 
 
 def risk_of(event: InstanceStarted) -> float | None:

@@ -18,6 +18,7 @@ from app.domain.events import Event, InstanceStarted, InstanceStopped, Recorded
 from app.domain.requests import Operation
 from app.domain.values import Clock, EvictionPolicy, Market, Placement, Policy, Resources
 from app.engine.cloud.books import Books
+from app.engine.cloud.digests import digest_of
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.jobs import Jobs
@@ -31,7 +32,6 @@ from app.engine.cloud.records import (
     Handover,
     Part,
     Room,
-    digest_of,
     folds_of,
     in_order,
     is_of_run,
