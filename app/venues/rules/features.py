@@ -14,7 +14,7 @@ from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.engine.cluster import Ints
 from app.engine.compiled import compiled, inner
 from app.venues.rules.history import Dollars, PriceSteps
-from app.venues.rules.survival import lasted_under, lattice, prices_at, share_alive_of
+from app.venues.rules.survival import lasted_under, lattice, prices_at, share_left
 
 FEATURES = (
     "alive_blind", "alive_started", "alive_near", "above_60d", "above_7d", "above_1d", "since_above",
@@ -145,11 +145,20 @@ def _three(
 ) -> tuple[float, float, float]:
     """Return the Kaplan-Meier estimates from all starts, from those under the bid, and from those near the price."""
     lasted_us, revoked = lasted_under(at_us, price, now_us, starts_us, bid)
-    is_started = prices <= bid
-    is_near = is_started & (prices >= now * exp(-_NEAR)) & (prices <= now * exp(_NEAR))
-    is_known = lasted_us >= 0
-    blind = share_alive_of(lasted_us, revoked, is_known, lifetime_us)
-    started = share_alive_of(lasted_us, revoked, is_known & is_started, lifetime_us)
-    near = share_alive_of(lasted_us, revoked, is_known & is_near, lifetime_us)
-    count = float(np.count_nonzero(is_known & is_near))
-    return blind, started, (near * count + started * _NEAR_PRIOR) / (count + _NEAR_PRIOR)
+    low, high = now * exp(-_NEAR), now * exp(_NEAR)
+    known, started, near, count = 0, 0, 0, 0
+    short = np.empty_like(lasted_us)  # those that lasted for the lifetime are only counted
+    for start in range(lasted_us.shape[0]):
+        if lasted_us[start] >= 0:
+            begins = prices[start] <= bid
+            known, started, near = known + 1, started + begins, near + (begins and low <= prices[start] <= high)
+            short[count] = start
+            count += lasted_us[start] < lifetime_us
+    short = short[:count]
+    short_us, ended, told = lasted_us[short], revoked[short], prices[short]
+    is_started = told <= bid
+    is_near = is_started & (told >= low) & (told <= high)
+    of_all = share_left(short_us, ended, np.ones_like(ended), lifetime_us, known)
+    of_started = share_left(short_us, ended, is_started, lifetime_us, started)
+    of_near = share_left(short_us, ended, is_near, lifetime_us, near)
+    return of_all, of_started, (of_near * near + of_started * _NEAR_PRIOR) / (near + _NEAR_PRIOR)

@@ -72,23 +72,23 @@ def lasted_under(at_us: Ints, price: Dollars, end_us: int, starts_us: Ints, bid:
 def share_alive(lasted_us: Ints, revoked: Bools, lifetime_us: int) -> float:
     """Return the Kaplan-Meier estimate of P(T >= lifetime), NaN without any start whose price is known."""
     known = lasted_us >= 0
-    return share_alive_of(lasted_us, revoked, known, lifetime_us) if known.any() else np.nan
+    return share_left(lasted_us, revoked, known, lifetime_us, np.count_nonzero(known)) if known.any() else np.nan
 
 
 @inner
-def share_alive_of(lasted_us: Ints, revoked: Bools, of: Bools, lifetime_us: int) -> float:
-    """Return the Kaplan-Meier estimate of P(T >= lifetime) from some of the starts, 0.5 if there are none.
+def share_left(lasted_us: Ints, revoked: Bools, of: Bools, lifetime_us: int, at_risk: int) -> float:
+    """Return the Kaplan-Meier estimate of P(T >= lifetime) from so many of the starts, 0.5 if there are none.
 
-    The product over the distinct times of revocation before the lifetime, as in `forecast.survival`, at one point.
-    Between two censored starts its factors cancel to the share that was revoked between them, so only the few
-    censored ones are sorted. A start censored at a time still counts as at risk then.
+    Those that lasted for the lifetime may be left out of the arrays. It is the product over the distinct times of
+    revocation before the lifetime, as in `forecast.survival`, at one point. Between two censored starts its factors
+    cancel to the share that was revoked between them, so only the few censored ones are sorted. A start censored at a
+    time still counts as at risk then.
     """
-    at_risk, censored = 0, 0
-    for start in range(lasted_us.shape[0]):
-        at_risk += of[start]
-        censored += of[start] and lasted_us[start] < lifetime_us and not revoked[start]
     if not at_risk:
         return 0.5
+    censored = 0
+    for start in range(lasted_us.shape[0]):
+        censored += of[start] and lasted_us[start] < lifetime_us and not revoked[start]
     censored_us, lost, censored = np.empty(censored, np.int64), np.zeros(censored + 1), 0
     for start in range(lasted_us.shape[0]):
         if of[start] and lasted_us[start] < lifetime_us and not revoked[start]:
