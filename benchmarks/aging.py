@@ -48,7 +48,8 @@ def counted(log: Iterable[Recorded]) -> tuple[np.ndarray, np.ndarray]:
 
 def spent(age_us: int) -> np.ndarray:
     """Return the days that an instance of this age spent in each class of ages."""
-    return np.diff(np.minimum(EDGES_US, age_us)) / DAY_US
+    days: np.ndarray = np.diff(np.minimum(EDGES_US, age_us)) / DAY_US
+    return days
 
 
 def told(evicted: np.ndarray, days: np.ndarray) -> str:

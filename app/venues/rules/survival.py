@@ -72,7 +72,8 @@ def lasted_under(at_us: Ints, price: Dollars, end_us: int, starts_us: Ints, bid:
 def share_alive(lasted_us: Ints, revoked: Bools, lifetime_us: int) -> float:
     """Return the Kaplan-Meier estimate of P(T >= lifetime), NaN without any start whose price is known."""
     known = lasted_us >= 0
-    return share_left(lasted_us, revoked, known, lifetime_us, np.count_nonzero(known)) if known.any() else np.nan
+    count = int(known.sum())
+    return share_left(lasted_us, revoked, known, lifetime_us, count) if count else np.nan
 
 
 @inner
