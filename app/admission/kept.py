@@ -31,6 +31,13 @@ def check_not_held(cloud: Cloud, name: str) -> None:
         raise InstanceConflict(f"{name!r} is room that is held for a job of a peer; it goes by itself before long")
 
 
+def check_not_running(cloud: Cloud, events: Iterable[Event]) -> None:
+    """Raise InstanceConflict if something runs under an id that one of the events starts or keeps."""
+    for name in new_ids(events):
+        if name in cloud.running:
+            raise InstanceConflict(f"the id {name!r} is that of an instance that runs")
+
+
 def new_ids(events: Iterable[Event]) -> Iterator[str]:
     """Yield the ids of what starts, and those that are kept from now on."""
     for event in events:

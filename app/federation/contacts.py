@@ -1,10 +1,13 @@
-"""The worker's contact with each peer: the failures that it rests after, and the places that its messages take."""
+"""The worker's contact with each peer: the failures that it rests after, the places that its messages take, and who is
+asked for a last word.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from math import inf
 from time import monotonic
 
 _AT_ONCE = 16
@@ -13,15 +16,28 @@ _TALKS_OF_PEER = 4
 _SLOW_S = 1.0
 """A peer that took longer for an answer has only one talk at a time, for a minute."""
 _SLOW_FOR_S = 60.0
+_NEWEST = 0.3
+"""The weight of the newest answer's time among those before."""
+_USED = 0.5
+"""The share of the time for an answer in which a peer that goes on like this has answered all offers that are out."""
+_MOST_OFFERS = 1000
 LONGEST_PAUSE_S = 30.0
 BROKEN_AFTER = 5
+_ASKED_FOR_S, _ASKED_AT_MOST_S = 60.0, 600.0
+"""For so long a host is asked for its last word on an attempt; for the longer time while it answers for others."""
+_ANSWERS_S = 5.0
+_MOST_OVERDUE = 10_000
+
+Attempt = tuple[int, str, int]
+"""The number of a cloud, a job and the number of its attempt."""
 
 
 @dataclass(slots=True)
 class Contact:
     """The failures in a row of the requests to a peer, and until when none is sent: for these, or at its word.
 
-    `slow_until_s`: until when it counts as slow; `talks`, `slow_talks`, `messages`: its places.
+    `slow_until_s`: until when it counts as slow; `talks`, `slow_talks`, `messages`: its places. `heard_s`: when it last
+    answered; `took_s`: the time that its answers take. `offers`: those that are out for each cloud.
     """
 
     failures: int = 0
@@ -29,6 +45,9 @@ class Contact:
     not_before_s: float = 0.0
     told_until_s: float = 0.0
     slow_until_s: float = 0.0
+    heard_s: float = -inf
+    took_s: float | None = None
+    offers: dict[int, int] = field(default_factory=dict)
     talks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_TALKS_OF_PEER))
     slow_talks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     messages: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
@@ -42,8 +61,19 @@ class Contact:
 
     def answered(self, sent_s: float) -> None:
         """Note that a request was answered, or that no answer came in time."""
-        if monotonic() - sent_s > _SLOW_S:
+        took_s = monotonic() - sent_s
+        self.took_s = took_s if self.took_s is None else self.took_s + _NEWEST * (took_s - self.took_s)
+        if took_s > _SLOW_S:
             self.slow_until_s = monotonic() + _SLOW_FOR_S
+
+    def heard(self) -> None:
+        """Note that it said what was asked: it fails no more."""
+        self.failures, self.not_before_s, self.heard_s = 0, 0.0, monotonic()
+
+    def most_offers(self, answer_s: float) -> int:
+        """Return how many offers may be out at a time, so that all are answered within the time of one."""
+        rounds = 1.0 if self.took_s is None else _USED * answer_s / max(self.took_s, 1e-3)
+        return min(_AT_ONCE * max(int(rounds), 1), _MOST_OFFERS)
 
     def lane(self) -> AbstractAsyncContextManager[None]:
         """Return the line in which its talks stand before they get a place."""
@@ -61,3 +91,31 @@ class Contact:
     def is_broken(self) -> bool:
         """True for a peer that has not answered for long."""
         return monotonic() < self.not_before_s and self.failures >= BROKEN_AFTER
+
+
+class LastWords:
+    """Since when attempts whose lease is over wait for the last word of their host."""
+
+    def __init__(self) -> None:
+        self._since_s: dict[Attempt, float] = {}
+
+    def waits(self, key: Attempt, contact: Contact) -> bool:
+        """Return True while the host is asked: until it has said something, could not be reached, or for too long."""
+        if len(self._since_s) >= _MOST_OVERDUE:  # some are asked for again, which does no harm
+            self._since_s.clear()
+        return _is_awaited(self._since_s.setdefault(key, monotonic()), contact)
+
+    def is_awaited(self, key: Attempt, contact: Contact) -> bool:
+        """Return True for an attempt that waits, which is asked for at once, whatever failed before."""
+        return _is_awaited(self._since_s.get(key, -inf), contact)
+
+    def told(self, key: Attempt) -> None:
+        """Note that an attempt is not waited for: its host has said something, or there is nobody to ask."""
+        if key in self._since_s:
+            self._since_s[key] = -inf
+
+
+def _is_awaited(since_s: float, contact: Contact) -> bool:
+    waited_s = monotonic() - since_s
+    answers = monotonic() - contact.heard_s < _ANSWERS_S
+    return contact.failed_s < since_s and waited_s < (_ASKED_AT_MOST_S if answers else _ASKED_FOR_S)

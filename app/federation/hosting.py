@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from app.admission.kept import check_not_running
 from app.domain.errors import ClockExternal, InstanceConflict, NotAPeer, OfferConflict, OfferNotFound
 from app.domain.events import Event, ForeignJobEnded
 from app.domain.jobs import AttemptKey, DataFault, Word
@@ -155,6 +156,7 @@ class Hosting:
         def decide_and_look(cloud: Cloud, at_us: int) -> Sequence[Event]:
             decided = decide(cloud, at_us)
             ends = [one for one in decided if isinstance(one, ForeignJobEnded) and one.attempt == key.attempt]
+            check_not_running(cloud, decided)
             with cloud.tried():
                 for event in decided:
                     cloud.apply(event)

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextvars import Context
 from heapq import nsmallest
-from math import inf
 from time import monotonic
-from typing import Self, TypeGuard
+from typing import Self
 
 from app.domain.errors import LogNewer
 from app.domain.events import Event, JobOffered, Recorded
@@ -23,11 +21,11 @@ from app.domain.times import seconds
 from app.domain.values import Clock
 from app.engine.cloud import Cloud, JobRecord
 from app.engine.jobs.attempts import Wish
-from app.federation.contacts import LONGEST_PAUSE_S, Contact
+from app.federation.contacts import LONGEST_PAUSE_S, Contact, LastWords
 from app.federation.lending import Lender
-from app.federation.peering import NOT_A_PEER, first_code
+from app.federation.messages import body_of, heard_of
+from app.federation.offering import held_back
 from app.federation.rules.awayside import DueMessage, Heard, decide_away, wishes
-from app.federation.rules.data import data_bytes
 from app.federation.rules.foreignside import ID_TAKEN, decide_due
 from app.federation.rules.homeside import decide_completed
 from app.federation.rules.peers import Peer
@@ -35,7 +33,7 @@ from app.federation.store import PeerStore
 from app.platform.database.lockids import federation_lock, peer_lock
 from app.platform.database.locks import Locks
 from app.platform.each import for_each_cloud
-from app.platform.outbound.asking import Asker, Inquiry, Reply
+from app.platform.outbound.asking import Asker, Inquiry
 from app.platform.outbound.connection import NoAnswer
 from app.platform.telemetry.metrics import OFFER_S, OFFERS, count_jobs
 from app.scheduling.appending import States
@@ -51,7 +49,6 @@ _TALK_S = 5.0
 """A talk sends no more after this time, so that the next one gets its place; the other messages wait for their turn."""
 _TURN_S = 0.5
 """The time that a turn waits for the answers of peers."""
-_OK = frozenset({200, 201})
 _TOO_MANY = 429
 _MOST_TOLD = 1000
 """The messages of one round to one peer about one cloud's jobs. Others follow; each is a task that takes memory."""
@@ -59,20 +56,13 @@ _MOST_PASSED = 1000
 """With so many events an append passes over no more dead peers."""
 _ROUNDS = 3
 """Messages about one attempt in one turn: its offer and its award follow each other at once."""
-_ASKED_WITHIN_S = 60.0
-"""A worker that learns that a lease is over asks the host for its last word first, for so long at most."""
-_MOST_OVERDUE = 10_000
+_APPEND_S = 0.25
+"""Answers that come meanwhile are appended together."""
 _POLL_S = 2.0
 """The time between two questions for an attempt that runs."""
 _NO_PEER = "no_peer"
 _PAUSED = "paused_here"
 _BREAKER = "breaker_open"
-_NOT_TAKEN = {401: "token_refused", 403: "token_refused", 404: "no_such_cloud"}
-"""Answers to an offer by which a host does not even look at it. They are no words, and will be the same the next time.
-"""
-_NOT_ITS_PEER = "not_its_peer"
-_REASON = re.compile(r"[a-z][a-z_]{0,39}", re.ASCII)
-"""A word that a host may give as its reason."""
 
 
 _DueKey = tuple[str, int, Wish]
@@ -96,7 +86,7 @@ class JobKeeper:
         self._contacts: dict[str, Contact] = {}
         self._runs: dict[tuple[int, str, int], float] = {}
         self._started: set[tuple[int, str, int]] = set()
-        self._overdue: dict[tuple[int, str, int], float] = {}
+        self._last = LastWords()
         self._talks: dict[tuple[int, str], asyncio.Task[int]] = {}
         self._places = asyncio.Semaphore(_TALKS_AT_ONCE)
 
@@ -148,11 +138,11 @@ class JobKeeper:
             for _ in range(0 if hold is None else _ROUNDS):
                 cloud = await self._states.current(cloud_id)
                 due = self._most_urgent(cloud_id, wishes(cloud, peer), told)
-                heard = await self._heard((cloud_id, name), cloud, due, until_s)
-                if not heard:
+                heard = await self._hear((cloud_id, name), cloud, due, until_s)
+                if heard is None:
                     break
                 told.update(map(_due_key, due))
-                written += await self._append((cloud_id, name), heard)
+                written += heard
         if written:
             self._begin(cloud_id, name, await self._states.current(cloud_id))
         return written
@@ -189,7 +179,7 @@ class JobKeeper:
             recorded: list[Recorded] = []
             for step in (decide_completed, decide_due):
                 recorded += [cloud.apply(event) for event in step(cloud, at_us)]
-            names = [name for name in cloud.jobs.open if not self._asks_first(where[0], cloud.jobs.by_id[name], at_us)]
+            names = self._in_turn(where[0], cloud, at_us)
             following = [cloud.apply(event) for event in _away(cloud, heard, at_us, names)]  # each as it is decided
             while following:
                 recorded += following
@@ -202,17 +192,20 @@ class JobKeeper:
         count_jobs(where[1], recorded)
         return len(recorded)
 
-    def _asks_first(self, cloud_id: int, record: JobRecord, at_us: int) -> bool:
-        """Return True for an attempt whose lease is over, before this worker has asked its host once more for its end.
+    def _in_turn(self, cloud_id: int, cloud: Cloud, at_us: int) -> list[str]:
+        """Return the open jobs that the clock is looked at for.
 
-        It may have ended well while no worker was there to ask.
+        A worker that finds that a lease is over asks the host once more: the attempt may have ended well while no
+        worker was there to ask. And more offers than a peer can answer are not written down.
         """
-        if not record.away.is_overdue(at_us):
-            return False
-        if len(self._overdue) >= _MOST_OVERDUE:  # some are asked for again, which does no harm
-            self._overdue.clear()
-        key = cloud_id, record.asked.job, record.away.attempt
-        return monotonic() < self._overdue.setdefault(key, monotonic()) + _ASKED_WITHIN_S
+        records = [cloud.jobs.by_id[name] for name in cloud.jobs.open]
+        waits = held_back(cloud_id, records, {name: self._contact(name) for name in _peers_of(records)})
+        return [one.asked.job for one in records if one.asked.job not in waits and not self._asks(cloud_id, one, at_us)]
+
+    def _asks(self, cloud_id: int, record: JobRecord, at_us: int) -> bool:
+        away = record.away
+        key = cloud_id, record.asked.job, away.attempt
+        return away.is_overdue(at_us) and self._last.waits(key, self._contact(away.peer))
 
     def _unsent(self, cloud: Cloud, recorded: Sequence[Recorded]) -> list[Heard]:
         """Return the offers to peers that have not answered for long: they are declined, and no message is sent.
@@ -231,11 +224,14 @@ class JobKeeper:
         broken = {name for name in record.asked.peers if name in self._contacts and self._contacts[name].is_broken}
         return peer in broken and len(broken) < len({*record.asked.peers})
 
-    async def _heard(
+    async def _hear(
         self, where: tuple[int, str], cloud: Cloud, due: Sequence[DueMessage], until_s: float
-    ) -> list[Heard]:
-        """Send what is due, as long as there is time, and return the answers."""
-        offers = [_body(cloud, sent) for sent in due]  # before anything is awaited, because the state may change then
+    ) -> int | None:
+        """Send what is due, as long as there is time, and append what follows; return how many events that was.
+
+        None: nothing was heard.
+        """
+        offers = [body_of(cloud, sent) for sent in due]  # before anything is awaited, because the state may change then
         peers = {peer.name: peer for peer in await self._peers.all()} if due else {}
         taken = await self._taken(where[0], due)
         bodies = [await self._award(where[0], sent) or body for sent, body in zip(due, offers, strict=True)]
@@ -247,17 +243,35 @@ class JobKeeper:
                 is_due = monotonic() < until_s and cloud.jobs.by_id.get(sent.record.asked.job) is sent.record
                 return await self._send(where, sent, body, peers.get(sent.peer)) if is_due else None
 
-        found = await asyncio.gather(*(one(sent, body) for sent, body in zip(due, bodies, strict=True)))
-        heard = [one for one in found if one is not None]
+        tasks = {asyncio.create_task(one(sent, body)) for sent, body in zip(due, bodies, strict=True)}
+        return await self._as_they_come(where, tasks)
+
+    async def _as_they_come(self, where: tuple[int, str], answers: set[asyncio.Task[Heard | None]]) -> int | None:
+        """Append answers a few times a second: an offer that is answered in time must not wait for all others."""
+        written: int | None = None
+        try:
+            while answers:
+                done, answers = await asyncio.wait(answers, timeout=_APPEND_S)
+                if heard := [word for task in done if (word := task.result()) is not None]:
+                    self._note(where[0], heard)
+                    written = (written or 0) + await self._append(where, heard)
+        finally:
+            for task in answers:
+                task.cancel()
+            await asyncio.gather(*answers, return_exceptions=True)
+        return written
+
+    def _note(self, cloud_id: int, heard: Iterable[Heard]) -> None:
+        """Note when attempts are asked for again."""
         for word in heard:
-            key = where[0], word.job, word.attempt
+            key = cloud_id, word.job, word.attempt
+            self._last.told(key)
             if word.word in {Word.RUNNING, Word.STAGING}:
                 self._started |= {key} if word.word is Word.RUNNING else set()
                 self._runs[key] = monotonic() + _POLL_S
             else:
                 self._runs.pop(key, None)
                 self._started.discard(key)
-        return heard
 
     async def _taken(self, cloud_id: int, due: Sequence[DueMessage]) -> set[str]:
         """Return the jobs that are not offered, since another cloud of this service offered one of that id to the peer.
@@ -294,9 +308,10 @@ class JobKeeper:
         if why_not is not None:
             return Heard(job, sent.peer, away.attempt, None, why_not)
         key = cloud_id, job, away.attempt
-        if key in self._overdue:
-            self._overdue[key] = -inf  # it is asked now, or cannot be
-        if peer is None or contact.rests(_longest_rest_s(sent)):
+        if peer is None:
+            self._last.told(key)
+            return None
+        if contact.rests(0.0 if self._last.is_awaited(key, contact) else _longest_rest_s(sent)):
             return None
         url = f"{peer.url}/v1/clouds/{peer.cloud}/offers/{job}/{away.attempt}"
         url += "/award" if sent.wish is Wish.AWARD else ""
@@ -312,14 +327,13 @@ class JobKeeper:
                 OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "later").inc()
                 return None
             asked = Heard(job, sent.peer, away.attempt, None)
-            not_taken = sent.wish is Wish.OFFER and reply.status in _NOT_TAKEN
-            heard = _not_taken(asked, reply) if not_taken else _heard_of(asked, reply)
+            heard = heard_of(asked, reply, sent.wish)
         except NoAnswer as error:
             contact.failed(sent_s)
             OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "no_answer").inc()
             logger.warning("peer %s does not answer: %s", sent.peer, error)
             return None
-        contact.failures, contact.not_before_s = 0, 0.0  # the award follows its offer at once
+        contact.heard()  # the award follows its offer at once
         await self._lender.heard(cloud_id, sent.record, heard.word, reply.body)
         OFFERS.labels(cloud_name, sent.peer, sent.wish.value, str(heard.word)).inc()
         return heard
@@ -328,6 +342,10 @@ class JobKeeper:
 def _longest_rest_s(sent: DueMessage) -> float:
     """Return the longest rest after a failure. An offer is sent within its time: its peer may be the only one."""
     return seconds(sent.record.asked.answer_us) / 2 if sent.wish is Wish.OFFER else LONGEST_PAUSE_S
+
+
+def _peers_of(records: Iterable[JobRecord]) -> set[str]:
+    return {name for record in records if not record.is_native for name in record.away.peers}
 
 
 def _was_sent(record: JobRecord, peer: str) -> bool:
@@ -343,53 +361,9 @@ def _away(cloud: Cloud, heard: Sequence[Heard], at_us: int, names: Iterable[str]
     return decide_away(cloud, heard, at_us, names) if cloud.policy.clock is not Clock.EXTERNAL else ()
 
 
-def _body(cloud: Cloud, sent: DueMessage) -> Mapping[str, object] | None:
-    """Return the body of an offer: the size of its instances, never their image or what they run."""
-    if sent.wish is not Wish.OFFER:
-        return None
-    asked = sent.record.asked
-    body = {
-        **cloud.flavors[asked.flavor].resources._asdict(),
-        "count": asked.count,
-        "lifetime_s": seconds(asked.lifetime_us),
-        "hold_s": seconds(asked.hold_us),
-    }
-    if asked.inputs or asked.outputs:
-        body |= {"data_bytes": data_bytes(asked.inputs, asked.outputs)}
-        inputs = {"stage_s": seconds(asked.stage_us), "input_bytes": data_bytes(asked.inputs, ())}
-        body |= inputs if asked.stage_us else {}
-    return body if asked.eviction_probability is None else body | {"eviction_probability": asked.eviction_probability}
-
-
 def _why_not(peer: Peer | None, *, is_passed: bool) -> str | None:
     if peer is None:
         return _NO_PEER
     if peer.paused_because is not None:
         return _PAUSED
     return _BREAKER if is_passed else None
-
-
-def _not_taken(asked: Heard, reply: Reply) -> Heard:
-    """Return that a host refused an offer without a look at it, and why."""
-    why = _NOT_ITS_PEER if first_code(reply) == NOT_A_PEER else _NOT_TAKEN[reply.status]
-    return asked._replace(word=Word.REFUSED, why=why)
-
-
-def _heard_of(asked: Heard, reply: Reply) -> Heard:
-    """Return what an answer says, without a reason or a promise that is none. Raise NoAnswer if it holds no word."""
-    if reply.status not in _OK:
-        raise NoAnswer(f"it answered {reply.status}")
-    try:
-        word = Word(str(reply.body.get("word")))
-    except ValueError as error:
-        raise NoAnswer("the answer holds no word on the attempt") from error
-    why, promised = reply.body.get("reason"), reply.body.get("eviction_probability")
-    return asked._replace(
-        word=word,
-        why=why if isinstance(why, str) and _REASON.fullmatch(why) else None,
-        promised=float(promised) if _is_number(promised) and 0.0 <= promised <= 1.0 else None,
-    )
-
-
-def _is_number(found: object) -> TypeGuard[int | float]:
-    return isinstance(found, int | float) and not isinstance(found, bool)

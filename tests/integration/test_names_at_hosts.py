@@ -72,6 +72,21 @@ def told(answer: httpx2.Response) -> tuple[str, str | None]:
     return answer.json()["word"], answer.json().get("reason")
 
 
+@pytest.mark.parametrize("market", ["spot", "on_demand"])
+def test_a_refused_offer_leaves_alone_what_runs_under_the_name(
+    service: Service, origin: httpx2.Client, market: str
+) -> None:
+    """Its stop is a stop: a process that had tried to hold room under the name would have forgotten it."""
+    job = market.replace("_", "-")
+    for name in (f"far.{job}.1.held", f"far.{job}.2"):
+        assert start(service, name, market).json()["status"] == "accepted"
+    for attempt in (1, 2):
+        assert told(origin.put(f"/{job}/{attempt}", json=ASKED)) == ("refused", "id_taken")
+    for name in (f"far.{job}.1.held", f"far.{job}.2"):
+        service.client.delete(f"{PATH}/instances/{name}").raise_for_status()
+        assert service.client.get(f"{PATH}/instances/{name}").json()["status"] == "stopped"
+
+
 def test_an_offer_whose_room_has_a_taken_name_is_refused(service: Service, origin: httpx2.Client) -> None:
     take(service, "far.offered.1.held")
     assert told(origin.put("/offered/1", json=ASKED)) == ("refused", "id_taken")

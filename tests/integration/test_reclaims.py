@@ -21,16 +21,23 @@ from benchmarks.peer_open import Peer, fill
 
 
 class FinishedPeer(Peer):
-    """A host where every attempt has finished."""
+    """A host where every attempt has finished. It answers after a time, and takes some messages no more at first."""
 
     word = "finished"
+    takes_s = 0.0
+    refuses = 0
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         self.jobs.append(head.split(b"/offers/")[1].split(b"/")[0].decode())
-        body = json.dumps({"word": self.word}).encode()
-        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        await asyncio.sleep(self.takes_s)
+        self.refuses -= 1
+        status, body = (b"429 Slow\r\nRetry-After: 1", b"{}") if self.refuses >= 0 else (b"200 OK", self._said())
+        writer.write(b"HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body))
         writer.close()
+
+    def _said(self) -> bytes:
+        return json.dumps({"word": self.word}).encode()
 
 
 async def left_alone(database: Database, job: str) -> None:
@@ -71,6 +78,26 @@ async def test_the_host_has_the_last_word_on_what_nobody_asked_about(
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(("takes_s", "refuses"), [(2.5, 0), (0.0, 3)])
+async def test_the_host_may_take_its_time_or_take_some_messages_later(
+    database: Database, database_url: str, takes_s: float, refuses: int
+) -> None:
+    """It is waited for as for any answer, and one that takes no more messages for now has not failed."""
+    far = FinishedPeer()
+    far.takes_s, far.refuses = takes_s, refuses
+    server = await asyncio.start_server(far.answer, "127.0.0.1", 0)
+    jobs = [f"left-{number}-{refuses}" for number in range(4)]
+    async with server:
+        await begin(database, server.sockets[0].getsockname()[1])
+        for job in jobs:
+            await left_alone(database, job)
+        await ends_of(database, database_url, *jobs)
+    for job in jobs:
+        [ended] = [one for one in await events_of(database, "open", job) if isinstance(one, JobEnded)]
+        assert ended.end is AwayEnd.COMPLETED
+
+
+@pytest.mark.anyio
 async def test_a_host_that_does_not_answer_is_not_waited_for(database: Database, database_url: str) -> None:
     await begin(database, 1)
     await left_alone(database, "left-dead")
@@ -86,14 +113,16 @@ async def begin(database: Database, port: int) -> None:
         await database.execute("UPDATE peer SET url = %(url)s", {"url": f"http://127.0.0.1:{port}"})
 
 
-async def ends_of(database: Database, database_url: str, job: str) -> list[JobEnded]:
-    """Return the ends of a job, once a worker that has just begun has written one."""
+async def ends_of(database: Database, database_url: str, *jobs: str) -> list[JobEnded]:
+    """Return the ends of the first of some jobs, once a worker that has just begun has written one for each."""
     async with (
         open_worker(Settings(database_url=database_url, peer_allow_private=True)) as worker,
         asyncio.timeout(30),
     ):
         while True:
             await worker.job_keeper.keep_jobs()
-            found = [one for one in await events_of(database, "open", job) if isinstance(one, JobEnded)]
-            if found:
-                return found
+            found = [
+                [one for one in await events_of(database, "open", job) if isinstance(one, JobEnded)] for job in jobs
+            ]
+            if all(found):
+                return found[0]

@@ -1,4 +1,4 @@
-"""A peer that is slow to answer takes few of the places of a worker's talks."""
+"""A peer that is slow to answer takes few places and few offers, and how long a host's last word is waited for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from time import monotonic
 
 import pytest
 
-from app.federation.contacts import Contact
+from app.federation import contacts
+from app.federation.contacts import Contact, LastWords
 
 
 async def most_at_once(contact: Contact, talks: int) -> int:
@@ -37,3 +38,37 @@ async def test_one_peer_takes_four_places_and_a_slow_one_a_single_place() -> Non
     assert await most_at_once(contact, 10) == 1, "for a minute, whatever it answers meanwhile"
     contact.slow_until_s = monotonic()
     assert await most_at_once(contact, 10) == 4
+
+
+def test_more_offers_than_a_peer_answers_in_time_are_not_out() -> None:
+    contact = Contact()
+    assert contact.most_offers(5.0) == 16, "nothing is known of it yet"
+    for took_s, most in ((3.2, 16), (0.5, 80), (0.001, 1000)):
+        contact.took_s = took_s
+        assert contact.most_offers(5.0) == most
+
+
+def test_a_last_word_is_waited_for_until_it_comes_or_the_host_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, contact, words = 100.0, Contact(), LastWords()
+    monkeypatch.setattr(contacts, "monotonic", lambda: now_s)
+    told, failed, waits = ((1, job, 1) for job in ("told", "failed", "waits"))
+    assert not words.is_awaited(told, contact), "its lease is not over"
+    contact.failed(now_s)
+    now_s += 1
+    assert all(words.waits(key, contact) for key in (told, failed)), "what failed before says nothing of now"
+    assert words.is_awaited(told, contact)
+    words.told(told)
+    assert not words.waits(told, contact)
+    assert words.waits(failed, contact)
+    now_s += 1
+    contact.failed(now_s)
+    assert not words.waits(failed, contact)
+    now_s += 1
+    assert words.waits(waits, contact)
+    now_s += 61
+    assert not words.waits(waits, contact), "not for ever"
+    contact.heard()
+    assert words.waits(waits, contact), "it answers for others, so it will for this one"
+    now_s += 600
+    contact.heard()
+    assert not words.waits(waits, contact)

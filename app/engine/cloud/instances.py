@@ -267,6 +267,7 @@ class Instances:
 
     def _started(self, event: InstanceStarted, seq: int) -> Running:
         nodes, basis = self._nodes.by_name, event.basis
+        assert event.instance_id not in self.running, f"{event.instance_id!r} runs: its undo would lose it"
         return Running(
             event.instance_id,
             seq,

@@ -1,0 +1,51 @@
+"""Which jobs wait with their offer, because none of their peers would answer it in time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from app.domain.times import seconds
+from app.engine.cloud import JobRecord
+from app.engine.jobs.originside import AwayState
+from app.federation.contacts import Contact
+
+
+def held_back(cloud_id: int, open_jobs: Iterable[JobRecord], contacts: Mapping[str, Contact]) -> set[str]:
+    """Return the jobs of a cloud that are not offered now, and note at each contact how many offers of it are out.
+
+    An offer has its time from when it is written down. More than a peer answers in that time would end as its silence,
+    and room would be held in vain. A job that has another peer is offered all the same: it gets there in the end.
+    """
+    out, found = Counter[str](), set[str]()
+    waiting = list[JobRecord]()
+    for record in open_jobs:
+        away = record.away
+        if away.state is AwayState.OFFERED:
+            out[away.peer] += 1
+        elif _is_to_be_offered(record):
+            waiting.append(record)
+    left = {name: _elsewhere(contact, cloud_id) for name, contact in contacts.items()}
+    for record in waiting:
+        peers, answer_s = {*record.away.peers}, seconds(record.away.answer_us)
+        if not any(_has_place(name, contacts, out[name] + left.get(name, 0), answer_s) for name in peers):
+            found.add(record.asked.job)
+        else:
+            out[record.away.peers[record.away.attempt % len(record.away.peers)]] += 1
+    for name, contact in contacts.items():
+        contact.offers[cloud_id] = out[name]
+    return found
+
+
+def _is_to_be_offered(record: JobRecord) -> bool:
+    away = record.away
+    waits = away.state is AwayState.WAITING and not record.is_native and not away.is_cancelled
+    return waits and away.attempt < away.attempts and bool(away.peers)
+
+
+def _elsewhere(contact: Contact, cloud_id: int) -> int:
+    return sum(count for other, count in contact.offers.items() if other != cloud_id)
+
+
+def _has_place(name: str, contacts: Mapping[str, Contact], out: int, answer_s: float) -> bool:
+    return name not in contacts or out < contacts[name].most_offers(answer_s)
