@@ -56,7 +56,7 @@ _OPTIONS = {
     "inputs": "--input",
     "outputs": "--output",
 }
-_LOOK_S = 1.0
+_LOOK_S, _LEAST_ANSWER_S, _ANSWER_S = 1.0, 1.0, 60.0
 _GOES_ON = "the job goes on, whoever waits for it"
 Peers = Annotated[
     list[str] | None,
@@ -180,11 +180,11 @@ def wait_for_job(
     with interruptible(_GOES_ON), waiting(f"waiting for {job}"):
         try:
             left_s = until_s - monotonic()
-            answer = _looked_at(url, token, cloud, job, min(retry_s, left_s))
+            answer = _looked_at(url, token, cloud, job, retry_s, left_s)
             while _is_under_way(answer) and monotonic() < until_s:
                 sleep(_LOOK_S)
                 left_s = until_s - monotonic()
-                answer = _looked_at(url, token, cloud, job, min(retry_s, left_s))
+                answer = _looked_at(url, token, cloud, job, retry_s, left_s)
         except ServiceUnreachable as error:
             error.add_note(_GOES_ON)
             if left_s > retry_s:
@@ -221,9 +221,10 @@ def _show(answer: JobAnswer, *, as_json: bool) -> None:
         _explain(answer)
 
 
-def _looked_at(url: str, token: str | None, cloud: str | None, job: str, retry_s: float) -> JobAnswer:
-    """Return the job as it is now; each question is tried again for so long by itself."""
-    with TenureClient(url, token, retry_s=max(retry_s, 0.0)) as client:
+def _looked_at(url: str, token: str | None, cloud: str | None, job: str, retry_s: float, left_s: float) -> JobAnswer:
+    """Return the job as it is now; each question is tried again for so long by itself, and never beyond what is left."""
+    tried_s, answer_s = max(min(retry_s, left_s), 0.0), min(max(left_s, _LEAST_ANSWER_S), _ANSWER_S)
+    with TenureClient(url, token, retry_s=tried_s, timeout_s=answer_s) as client:
         return client.job(cloud_meant(client, cloud), job)
 
 
