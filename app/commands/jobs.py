@@ -222,7 +222,7 @@ def _show(answer: JobAnswer, *, as_json: bool) -> None:
 
 
 def _looked_at(url: str, token: str | None, cloud: str | None, job: str, retry_s: float, left_s: float) -> JobAnswer:
-    """Return the job as it is now; each question is tried again for so long by itself, and never beyond what is left."""
+    """Return the job as it is now; each question is tried again for so long by itself, not beyond what is left."""
     tried_s, answer_s = max(min(retry_s, left_s), 0.0), min(max(left_s, _LEAST_ANSWER_S), _ANSWER_S)
     with TenureClient(url, token, retry_s=tried_s, timeout_s=answer_s) as client:
         return client.job(cloud_meant(client, cloud), job)
