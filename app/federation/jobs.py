@@ -58,8 +58,8 @@ _ROUNDS = 3
 """Messages about one attempt in one turn: its offer and its award follow each other at once."""
 _APPEND_S = 0.25
 """Answers that come meanwhile are appended together."""
-_PAUSED = 4.0
-"""An append looks at all open jobs. Where these are very many, it takes this part of the time at most."""
+_PAUSE_FACTOR = 4.0
+"""An append looks at all open jobs. Where these are very many, the pause is so many times what it took."""
 _POLL_S = 2.0
 """The time between two questions for an attempt that runs."""
 _NO_PEER = "no_peer"
@@ -250,7 +250,8 @@ class JobKeeper:
 
     async def _as_they_come(self, where: tuple[int, str], answers: set[asyncio.Task[Heard | None]]) -> int | None:
         """Append answers a few times a second: an offer that is answered in time must not wait for all others."""
-        written, pause_s = None, _APPEND_S
+        written: int | None = None
+        pause_s = _APPEND_S
         try:
             while answers:
                 done, answers = await asyncio.wait(answers, timeout=pause_s)
@@ -258,7 +259,7 @@ class JobKeeper:
                     began_s = monotonic()
                     self._note(where[0], heard)
                     written = (written or 0) + await self._append(where, heard)
-                    pause_s = max(_APPEND_S, _PAUSED * (monotonic() - began_s))
+                    pause_s = max(_APPEND_S, _PAUSE_FACTOR * (monotonic() - began_s))
         finally:
             for task in answers:
                 task.cancel()
