@@ -21,6 +21,7 @@ from app.domain.times import seconds
 from app.domain.values import Clock
 from app.engine.cloud import Cloud, JobRecord
 from app.engine.jobs.attempts import Wish
+from app.engine.jobs.originside import AwayState
 from app.federation.contacts import LONGEST_PAUSE_S, Contact, LastWords
 from app.federation.lending import Lender
 from app.federation.messages import body_of, heard_of
@@ -181,8 +182,9 @@ class JobKeeper:
             recorded: list[Recorded] = []
             for step in (decide_completed, decide_due):
                 recorded += [cloud.apply(event) for event in step(cloud, at_us)]
+            following = [cloud.apply(event) for event in _away(cloud, heard, at_us, ())]  # each as it is decided
             names = self._in_turn(where[0], cloud, at_us)
-            following = [cloud.apply(event) for event in _away(cloud, heard, at_us, names)]  # each as it is decided
+            following += [cloud.apply(event) for event in _away(cloud, (), at_us, names)]
             while following:
                 recorded += following
                 unsent = self._unsent(cloud, following) if len(recorded) < _MOST_PASSED else []
@@ -195,19 +197,26 @@ class JobKeeper:
         return len(recorded)
 
     def _in_turn(self, cloud_id: int, cloud: Cloud, at_us: int) -> list[str]:
-        """Return the open jobs that the clock is looked at for.
+        """Return the open jobs for which the clock leads to something.
 
         A worker that finds that a lease is over asks the host once more: the attempt may have ended well while no
         worker was there to ask. And more offers than a peer can answer are not written down.
         """
-        records = [cloud.jobs.by_id[name] for name in cloud.jobs.open]
-        waits = held_back(cloud_id, records, {name: self._contact(name) for name in _peers_of(records)})
-        return [one.asked.job for one in records if one.asked.job not in waits and not self._asks(cloud_id, one, at_us)]
+        offers, found = list[JobRecord](), list[str]()
+        for name in cloud.jobs.open:
+            record = cloud.jobs.by_id[name]
+            if record.is_native:
+                continue
+            if record.away.state is not AwayState.AWARDED:
+                offers.append(record)
+            elif record.away.is_overdue(at_us) and not self._is_awaited(cloud_id, record):
+                found.append(name)
+        waits = held_back(cloud_id, offers, self._contacts)
+        return found + [one.asked.job for one in offers if one.asked.job not in waits]
 
-    def _asks(self, cloud_id: int, record: JobRecord, at_us: int) -> bool:
-        away = record.away
-        key = cloud_id, record.asked.job, away.attempt
-        return away.is_overdue(at_us) and self._last.waits(key, self._contact(away.peer))
+    def _is_awaited(self, cloud_id: int, record: JobRecord) -> bool:
+        key = cloud_id, record.asked.job, record.away.attempt
+        return self._last.waits(key, self._contact(record.away.peer))
 
     def _unsent(self, cloud: Cloud, recorded: Sequence[Recorded]) -> list[Heard]:
         """Return the offers to peers that have not answered for long: they are declined, and no message is sent.
@@ -245,17 +254,19 @@ class JobKeeper:
                 is_due = monotonic() < until_s and cloud.jobs.by_id.get(sent.record.asked.job) is sent.record
                 return await self._send(where, sent, body, peers.get(sent.peer)) if is_due else None
 
-        tasks = {asyncio.create_task(one(sent, body)) for sent, body in zip(due, bodies, strict=True)}
+        tasks = [asyncio.create_task(one(sent, body)) for sent, body in zip(due, bodies, strict=True)]
         return await self._as_they_come(where, tasks)
 
-    async def _as_they_come(self, where: tuple[int, str], answers: set[asyncio.Task[Heard | None]]) -> int | None:
+    async def _as_they_come(self, where: tuple[int, str], answers: list[asyncio.Task[Heard | None]]) -> int | None:
         """Append answers a few times a second: an offer that is answered in time must not wait for all others."""
         written: int | None = None
         pause_s = _APPEND_S
         try:
             while answers:
-                done, answers = await asyncio.wait(answers, timeout=pause_s)
-                if heard := [word for task in done if (word := task.result()) is not None]:
+                done, _ = await asyncio.wait(answers, timeout=pause_s)
+                came = [task.result() for task in answers if task in done]
+                answers = [task for task in answers if task not in done]
+                if heard := [word for word in came if word is not None]:
                     began_s = monotonic()
                     self._note(where[0], heard)
                     written = (written or 0) + await self._append(where, heard)
@@ -347,10 +358,6 @@ class JobKeeper:
 def _longest_rest_s(sent: DueMessage) -> float:
     """Return the longest rest after a failure. An offer is sent within its time: its peer may be the only one."""
     return seconds(sent.record.asked.answer_us) / 2 if sent.wish is Wish.OFFER else LONGEST_PAUSE_S
-
-
-def _peers_of(records: Iterable[JobRecord]) -> set[str]:
-    return {name for record in records if not record.is_native for name in record.away.peers}
 
 
 def _was_sent(record: JobRecord, peer: str) -> bool:

@@ -10,16 +10,19 @@ from app.engine.cloud import JobRecord
 from app.engine.jobs.originside import AwayState
 from app.federation.contacts import Contact
 
+_NOBODY = Contact()
+"""A peer that was not spoken to."""
 
-def held_back(cloud_id: int, open_jobs: Iterable[JobRecord], contacts: Mapping[str, Contact]) -> set[str]:
-    """Return the jobs of a cloud that are not offered now, and note at each contact how many offers of it are out.
+
+def held_back(cloud_id: int, jobs: Iterable[JobRecord], contacts: Mapping[str, Contact]) -> set[str]:
+    """Return which jobs are not offered now, of those of a cloud that run nowhere, and note the offers that are out.
 
     An offer has its time from when it is written down. More than a peer answers in that time would end as its silence,
     and room would be held in vain. A job that has another peer is offered all the same: it gets there in the end.
     """
     out, found = Counter[str](), set[str]()
     waiting = list[JobRecord]()
-    for record in open_jobs:
+    for record in jobs:
         away = record.away
         if away.state is AwayState.OFFERED:
             out[away.peer] += 1
@@ -39,7 +42,7 @@ def held_back(cloud_id: int, open_jobs: Iterable[JobRecord], contacts: Mapping[s
 
 def _is_to_be_offered(record: JobRecord) -> bool:
     away = record.away
-    waits = away.state is AwayState.WAITING and not record.is_native and not away.is_cancelled
+    waits = away.state is AwayState.WAITING and not away.is_cancelled
     return waits and away.attempt < away.attempts and bool(away.peers)
 
 
@@ -48,4 +51,4 @@ def _elsewhere(contact: Contact, cloud_id: int) -> int:
 
 
 def _has_place(name: str, contacts: Mapping[str, Contact], out: int, answer_s: float) -> bool:
-    return name not in contacts or out < contacts[name].most_offers(answer_s)
+    return out < (contacts.get(name) or _NOBODY).most_offers(answer_s)
