@@ -1,4 +1,4 @@
-"""How often spot instances are evicted by their age, in clouds that evict the youngest first.
+"""The rate at which spot instances are evicted by their age, in clouds that evict the youngest first.
 
     python -m benchmarks.aging [--traces ../shared/traces]
 
