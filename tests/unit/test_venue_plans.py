@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from math import inf, isclose, nan
+from time import process_time
 
 import numpy as np
 import pytest
@@ -99,6 +100,14 @@ def test_the_compiled_net_is_that_of_the_backtest(work, every, pause, room, read
         and (not is_cut or isclose(kept, one.saved_us[-1] if one.saved_us else 0.0, abs_tol=10.0))
         for one in expected
     )
+
+
+@pytest.mark.parametrize(("room", "speed", "written"), [(HOUR_US, 1.0, 359_999), (1e15, 1.0, 10**10), (0.0, 1.0, 0)])
+def test_a_run_of_many_checkpoints_takes_no_longer_than_one_of_few(room: float, speed: float, written: int) -> None:
+    began_s = process_time()
+    _, count, _, _ = guarded(1e14, 1e4, 1e4, room, 0.0, speed, False)
+    assert count == written
+    assert process_time() - began_s < 2.0, "it steps through all of them"
 
 
 POOLS = st.lists(
@@ -378,6 +387,16 @@ def test_only_rates_make_a_plan_that_keeps_its_deadline() -> None:
     assert made.jobs[0].chosen.pool == 0
     assert share_done(made.jobs[0]) == 1.0
     assert made.jobs[0].chosen.cost < 0.40 * 48 * MACHINE.on_demand
+
+
+@pytest.mark.parametrize("checkpoint", [CheckpointTimes(0, 0), CheckpointTimes(0, 0, 1e6), CheckpointTimes(1, 0)])
+def test_checkpoints_that_cost_nothing_or_come_each_second_make_a_plan_soon(checkpoint: CheckpointTimes) -> None:
+    pools = [pool(moving(seed), f"zone {seed}") for seed in range(4)]
+    jobs = [job(f"j{at}", 200.0, checkpoint=checkpoint) for at in range(20)]
+    began_s = process_time()
+    made = make_plan(question(*jobs), pools)
+    assert process_time() - began_s < 20.0
+    assert all(share_done(one) == 1.0 for one in made.jobs)
 
 
 def test_a_pool_whose_venue_has_a_model_is_judged_by_it() -> None:
