@@ -36,11 +36,13 @@ from tenure_client.forms.venues import (
     VenueQuotesAnswer,
 )
 
-PoolWord = Annotated[str, Field(min_length=1, max_length=100)]
-NewPoolWord = Annotated[
+PoolWord = Annotated[
     str,
     Field(max_length=100),
-    written(POOL_WORD, "must begin with a letter or digit, and may hold letters, digits, spaces and ._/()+-"),
+    written(
+        POOL_WORD,
+        "must begin with a letter or digit, end in no space, and may hold letters, digits, spaces and ._/()+-",
+    ),
 ]
 _Bids = Annotated[
     str,
@@ -56,11 +58,11 @@ _ZONE = Field(None, description="Only this zone.")
 class MachineSeenBody(Body):
     """Something that was seen of a machine of a pool, which the first five words name."""
 
-    provider: NewPoolWord
-    region: NewPoolWord
-    zone: NewPoolWord
-    instance_type: NewPoolWord
-    product: NewPoolWord
+    provider: PoolWord
+    region: PoolWord
+    zone: PoolWord
+    instance_type: PoolWord
+    product: PoolWord
     instance_id: Name = Field(alias="id", description="Names the instance, or a series of probes.")
     at_us: Time
     kind: SightingKind = Field(strict=False)

@@ -106,6 +106,8 @@ def test_what_cannot_be_planned_is_refused_and_nothing_is_kept(client: httpx2.Cl
         body("bad", *[job(f"j{at}") for at in range(201)]),
         body("bad", job(), zone_share=0),
         body("bad", {**job(), "work_s": 0}),
+        body("bad", job(on_type="\0")),
+        body("bad", job(), rates=[{"name": "r", "zone": "\0", "price": 1, "lost_in_a_month": 0.1}]),
     ):
         check(client.post("/v1/plans", json=wrong), api_errors.FieldInvalid)
     check(client.get("/v1/plans/bad"), errors.PlanNotFound)
