@@ -25,6 +25,7 @@ from app.planning.telling import Content, plan_content, policy_of
 from app.platform.telemetry.metrics import PLANNED_JOBS
 from app.venues.quoting import WINDOW_US
 from app.venues.rules.calibrate import RunningRatio
+from app.venues.rules.jobreplay import TooManyLaunches
 from app.venues.rules.jobsteps import JobMove, JobMoveKind, advised_move
 from app.venues.rules.planmaking import (
     BudgetImpossible,
@@ -212,6 +213,11 @@ def _feasible(question: PlanQuestion, known: KnownPlaces) -> MadePlan:
             raise PlanInfeasible(f"no machine on demand is known that could run job {error.job!r}") from error
         earliest = time_text(error.earliest_us)
         raise PlanInfeasible(f"job {error.job!r}: the earliest deadline that on-demand meets is {earliest}") from error
+    except TooManyLaunches as error:
+        raise PlanInvalid(
+            f"job {error.job!r} would be launched too often for a plan to be made soon: give it more time until its "
+            "deadline, or take checkpoints more often"
+        ) from error
     except BudgetImpossible as error:
         raise PlanInfeasible(f"the cheapest plan found costs {error.least:.6g}, more than the budget") from error
 

@@ -19,6 +19,7 @@ from app.venues.rules.assign import PlanLimits
 from app.venues.rules.jobsteps import JobMove, JobMoveKind
 from app.venues.rules.moldable import Parallelism
 from app.venues.rules.planned import CheckpointTimes
+from app.venues.wire import PoolWord
 from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.plans import (
     JobMoveAnswer,
@@ -35,7 +36,7 @@ _MIB_PER_GIB = 1024.0
 _WayNumbers = Annotated[
     str, written(r"^[0-9]{1,2}(,[0-9]{1,2}){0,15}$", "must be up to sixteen numbers of ways, like 0,2")
 ]
-PlaceWord = Annotated[str, Field(min_length=1, max_length=100)]
+_RateZone = Annotated[str, Field(max_length=100), written(r"^[^\x00-\x1f\x7f]*$", "must hold no control characters")]
 Money = Annotated[float, Field(ge=0, le=1e9)]
 Units = Annotated[float, Field(gt=0, le=1e6)]
 MemoryMib = Annotated[int, Field(ge=0, le=1 << 30), WHOLE]
@@ -46,7 +47,7 @@ class PlanJobBody(Body):
 
     id: Name = Field(description="Its name in this plan.")
     work_us: PositiveSeconds = Field(description="How long it runs on the machine that it was measured on.")
-    on_type: PlaceWord | None = Field(
+    on_type: PoolWord | None = Field(
         None, description="That machine's type: types as fast and as large can run the job."
     )
     compute_units: Units | None = Field(
@@ -116,7 +117,7 @@ class PlanRateBody(Body):
     """Machines without prices that move, of which a provider tells how many it takes back."""
 
     name: Name
-    zone: Annotated[str, Field(max_length=100)] = ""
+    zone: _RateZone = ""
     price: Money = Field(description="Of an hour.")
     on_demand_price: Money | None = Field(None, description="Of an hour, of the same machine on demand.")
     lost_in_a_month: Annotated[float, Field(ge=0, lt=1)] = Field(

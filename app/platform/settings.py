@@ -77,7 +77,7 @@ class Settings(BaseSettings):
         800, ge=1, description="Connections of one address (in IPv6 one network). A proxy counts as one address."
     )
     token_requests_per_s: int = Field(
-        5000, ge=1, description="Requests of one token that a process accepts in a second."
+        5000, ge=1, description="Requests of one token that a process accepts in a second; some count as several."
     )
     address_requests_per_min: int = Field(
         1200, ge=1, description="Requests without a valid token that a process accepts from one address in a minute."

@@ -86,7 +86,7 @@ class PriceReads:
             since, until = time_text(at_us - WINDOW_US - BEFORE_US), time_text(at_us)
             raise HistoryTooShort(
                 f"venue {venue.name!r} has no price of {pool.name} between {since} and {until}; import newer ones, or "
-                "ask with `at` for an earlier time"
+                "ask with `at` (`--at` of the command) for an earlier time"
             )
         return steps_of(*told, await self._store.gaps(venue.id), at_us)
 

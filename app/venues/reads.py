@@ -279,7 +279,8 @@ class VenueReads:
         if at_us - newest_us > MOST_AGE_US:
             raise PricesStale(
                 f"the newest price of venue {venue.name!r} is of {time_text(newest_us)}, more than 25 hours before "
-                f"{time_text(at_us)}; import newer ones, or ask with `at` for an earlier time"
+                f"{time_text(at_us)}; import newer ones, or ask with `at` (`--at` of the command) for "
+                "an earlier time"
             )
         return newest_us
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from app.domain.times import SECOND_US, seconds, to_datetime
 from app.platform.http.fields import Body, Name, PositiveSecondsInQuery, Probability, Query, Time
@@ -18,6 +19,7 @@ from app.venues.rules.curves import LIFETIMES_US, SurvivalPoint
 from app.venues.rules.history import MICRO, PoolName
 from app.venues.rules.observed import Sighting, SightingKind
 from app.venues.rules.poolwords import LINUX, POOL_WORD
+from app.venues.rules.pricefiles import EARLIEST_US
 from app.venues.rules.quotes import CONFIDENCE, on_demand_cost
 from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.venues import (
@@ -36,11 +38,13 @@ from tenure_client.forms.venues import (
     VenueQuotesAnswer,
 )
 
-PoolWord = Annotated[str, Field(min_length=1, max_length=100)]
-NewPoolWord = Annotated[
+PoolWord = Annotated[
     str,
     Field(max_length=100),
-    written(POOL_WORD, "must begin with a letter or digit, and may hold letters, digits, spaces and ._/()+-"),
+    written(
+        POOL_WORD,
+        "must begin with a letter or digit, end in no space, and may hold letters, digits, spaces and ._/()+-",
+    ),
 ]
 _Bids = Annotated[
     str,
@@ -53,16 +57,22 @@ _TYPE = Field(None, alias="type", description="Only this machine type.")
 _ZONE = Field(None, description="Only this zone.")
 
 
+def _since_2009(at_us: int) -> int:
+    if at_us < EARLIEST_US:
+        raise PydanticCustomError("time_range", "must be from 2009 on")
+    return at_us
+
+
 class MachineSeenBody(Body):
     """Something that was seen of a machine of a pool, which the first five words name."""
 
-    provider: NewPoolWord
-    region: NewPoolWord
-    zone: NewPoolWord
-    instance_type: NewPoolWord
-    product: NewPoolWord
+    provider: PoolWord
+    region: PoolWord
+    zone: PoolWord
+    instance_type: PoolWord
+    product: PoolWord
     instance_id: Name = Field(alias="id", description="Names the instance, or a series of probes.")
-    at_us: Time
+    at_us: Annotated[Time, AfterValidator(_since_2009)]
     kind: SightingKind = Field(strict=False)
 
 

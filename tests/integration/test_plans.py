@@ -95,6 +95,12 @@ def test_what_cannot_be_planned_is_refused_and_nothing_is_kept(client: httpx2.Cl
     check(client.post("/v1/plans", json=body("bad", job(left=-1.0))), errors.DeadlinePassed)
     check(client.post("/v1/plans", json=body("bad", job(on_type="x9.huge"))), errors.PlanInvalid)
     check(client.post("/v1/plans", json=body("bad", job(), budget=0.001)), errors.PlanInfeasible)
+    endless = body(
+        "bad",
+        job(hours=96.0, left=96.0 + 1 / 3600),
+        checkpoint={**CHECKPOINT, "write_s": 0, "read_s": 0, "every_s": 10**6},
+    )
+    check(client.post("/v1/plans", json=endless), errors.PlanInvalid)
     check(client.post("/v1/plans", json=body("bad", job(), venues=["nowhere"])), errors.VenueNotFound)
     check(client.post("/v1/plans", json=body("bad", job(), at="2014-01-01T00:00:00Z")), errors.HistoryTooShort)
     for wrong in (
@@ -106,6 +112,8 @@ def test_what_cannot_be_planned_is_refused_and_nothing_is_kept(client: httpx2.Cl
         body("bad", *[job(f"j{at}") for at in range(201)]),
         body("bad", job(), zone_share=0),
         body("bad", {**job(), "work_s": 0}),
+        body("bad", job(on_type="\0")),
+        body("bad", job(), rates=[{"name": "r", "zone": "\0", "price": 1, "lost_in_a_month": 0.1}]),
     ):
         check(client.post("/v1/plans", json=wrong), api_errors.FieldInvalid)
     check(client.get("/v1/plans/bad"), errors.PlanNotFound)

@@ -206,6 +206,7 @@ def test_old_short_and_missing_prices_are_said(service: Service) -> None:
     path = "/v1/venues/young/quotes"
     long_ago = "2015-04-01T00:00:00Z"
     check(client.get(path, params={"lifetime_s": 3600}), errors.PricesStale)
+    assert "`--at`" in client.get(path, params={"lifetime_s": 3600}).text
     check(client.get(path, params={"lifetime_s": 3600, "at": long_ago}), errors.HistoryTooShort)
     for query, code in (({"lifetime_s": 3600, "probability": 1}, "invalid"), ({"at": long_ago}, "missing")):
         answer = client.get(path, params=query)
@@ -466,7 +467,8 @@ def test_observations_that_cannot_be_are_refused_as_a_whole(service: Service) ->
     before = sql(service, "SELECT count(*) FROM pool_observation")
     path = "/v1/venues/unseen/observations"
     good = {"id": "x", "provider": "aws", "region": "r", "zone": "z", "instance_type": "t", "product": "p"}
-    for changed in ({"kind": "died"}, {"at": "2999-01-01T00:00:00Z"}, {"zone": " "}, {"id": ""}, {"more": 1}):
+    times = {"at": "2999-01-01T00:00:00Z"}, {"at": "2008-12-31T23:59:59Z"}
+    for changed in (*times, {"kind": "died"}, {"zone": " "}, {"zone": "z "}, {"id": ""}, {"more": 1}):
         body = {"at": "2026-01-01T00:00:00Z", "kind": "started", **good, **changed}
         answer = service.client.post(path, json={"observations": [{**good, "at": body["at"], "kind": "ended"}, body]})
         assert answer.status_code == 400, changed

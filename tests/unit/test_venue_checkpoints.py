@@ -84,6 +84,7 @@ def test_pauses_and_intervals_are_those_of_the_thesis() -> None:
     assert interval_us(CheckpointRule.HAZARD, 200, 0.0) == inf
     assert interval_us(CheckpointRule.HAZARD, 200, 1 / 10_000) == pytest.approx(2000.0)
     assert interval_us(CheckpointRule.HAZARD, 200, 1.0) == 200.0
+    assert interval_us(CheckpointRule.HAZARD, 0, 1.0) == 60e6, "without end if they came after no work at all"
     hours = 2.5 * HOUR_US
     assert expected_pauses_us(CheckpointRule.HOURLY, hours, 7, HOUR_US, 0.0) == 14
     assert expected_pauses_us(CheckpointRule.NONE, hours, 7, inf, 1.0) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from math import inf, isclose, nan
+from time import process_time
 
 import numpy as np
 import pytest
@@ -29,6 +30,8 @@ from app.venues.rules.jobreplay import (
     STATE,
     JobTerms,
     ReplayedStarts,
+    ReplayWork,
+    TooManyLaunches,
     replayed,
     replayed_segments,
 )
@@ -99,6 +102,14 @@ def test_the_compiled_net_is_that_of_the_backtest(work, every, pause, room, read
         and (not is_cut or isclose(kept, one.saved_us[-1] if one.saved_us else 0.0, abs_tol=10.0))
         for one in expected
     )
+
+
+@pytest.mark.parametrize(("room", "speed", "written"), [(HOUR_US, 1.0, 359_999), (1e15, 1.0, 10**10), (0.0, 1.0, 0)])
+def test_a_run_of_many_checkpoints_takes_no_longer_than_one_of_few(room: float, speed: float, written: int) -> None:
+    began_s = process_time()
+    _, count, _, _ = guarded(1e14, 1e4, 1e4, room, 0.0, speed, False)
+    assert count == written
+    assert process_time() - began_s < 2.0, "it steps through all of them"
 
 
 POOLS = st.lists(
@@ -380,6 +391,27 @@ def test_only_rates_make_a_plan_that_keeps_its_deadline() -> None:
     assert made.jobs[0].chosen.cost < 0.40 * 48 * MACHINE.on_demand
 
 
+@pytest.mark.parametrize("checkpoint", [CheckpointTimes(0, 0), CheckpointTimes(0, 0, 1e6), CheckpointTimes(1, 0)])
+def test_checkpoints_that_cost_nothing_or_come_each_second_make_a_plan_soon(checkpoint: CheckpointTimes) -> None:
+    pools = [pool(moving(seed), f"zone {seed}") for seed in range(4)]
+    jobs = [job(f"j{at}", 200.0, checkpoint=checkpoint) for at in range(20)]
+    began_s = process_time()
+    made = make_plan(question(*jobs), pools)
+    assert process_time() - began_s < 20.0
+    assert all(share_done(one) == 1.0 for one in made.jobs)
+
+
+@pytest.mark.parametrize(("count", "slack_us"), [(1, 10_000_000), (40, 100_000_000)])
+def test_jobs_that_would_be_launched_without_end_are_refused(count: int, slack_us: int) -> None:
+    """A net that leaves seconds saves a job every few seconds where a checkpoint costs nothing."""
+    deadline_us = 30 * DAY_US + 240 * HOUR_US + slack_us
+    one = job(hours=240.0, checkpoint=CheckpointTimes(0, 0, 1e12))._replace(deadline_us=deadline_us)
+    began_s = process_time()
+    with pytest.raises(TooManyLaunches):
+        make_plan(question(*[one._replace(id=f"j{at}") for at in range(count)]), [pool(moving(1))])
+    assert process_time() - began_s < 20.0
+
+
 def test_a_pool_whose_venue_has_a_model_is_judged_by_it() -> None:
     """A model that looks at nothing but how far the bid is from the price: twice the price is as likely lost as not."""
     weights = np.zeros(len(FEATURES) + 1)
@@ -389,7 +421,7 @@ def test_a_pool_whose_venue_has_a_model_is_judged_by_it() -> None:
     trained = TrainedSurvival(model, (0.0,) * len(LEVELS), 29 * DAY_US, 1)
     learned = replace(pool(moving(3, spread=1.0)), source=SurvivalSource.LEARNED, trained=trained)
     known = known_pool(learned, 30 * DAY_US)
-    found = pool_options(job(hours=4.0), 0, known, None, 30 * DAY_US, 0)
+    found = pool_options(job(hours=4.0), 0, known, None, 30 * DAY_US, 0, ReplayWork())
     assert len(found) > 1
     for one in found:
         margin = min(np.log(one.bid / learned.price), 2.5)
@@ -414,7 +446,7 @@ def test_what_a_model_says_of_a_bid_is_the_level_that_the_bid_is_the_least_for()
 
 def test_options_rise_in_survival_with_their_cost() -> None:
     known, asked = known_pool(pool(moving(3, spread=1.0)), 30 * DAY_US), job(hours=4.0)
-    found = pool_options(asked, 0, known, None, 30 * DAY_US, 0)
+    found = pool_options(asked, 0, known, None, 30 * DAY_US, 0, ReplayWork())
     assert found
     assert all(a.survival < b.survival and a.loss <= b.loss for a, b in pairwise(found))
     assert all(one.at_least is not None and one.at_least <= one.survival for one in found)

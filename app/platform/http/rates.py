@@ -21,6 +21,7 @@ from app.platform.http.windows import Windows
 from app.platform.telemetry.metrics import PAGE
 
 _PARTS = 100
+_TOO_MANY = "the token sends more requests than it may, of which some count as several"
 COSTS = {
     PAGE: 10,
     "advise_checkpoint": 5,
@@ -125,7 +126,7 @@ class Rates:
         if left < cost:
             part = max(self._part, cost - left)
             if not self._limiter.hit(self._of_token, str(token_id), cost=part):
-                raise self._exceeded(self._of_token, str(token_id), "the token sends more requests than it may")
+                raise self._exceeded(self._of_token, str(token_id), _TOO_MANY)
             left += part
         self._left[token_id] = left - cost
 

@@ -14,6 +14,9 @@ from math import floor, inf, sqrt
 
 from app.domain.times import HOUR_US, SECOND_US
 
+LEAST_EVERY_US = 60.0 * SECOND_US
+"""Checkpoints that cost no time come after so much work each."""
+
 _WRITTEN_PER_S, _READ_PER_S = 63.67, 81.27
 """Megabytes a second."""
 _MB_PER_GIB = 1024.0
@@ -42,13 +45,13 @@ def interval_us(rule: CheckpointRule, pause_us: int, hazard_per_us: float) -> fl
     """Return the work between two checkpoints; infinite if there are none, or if they are not periodic.
 
     By the hazard (revocations per time) it is Young's sqrt(2 C / h), which balances the time for checkpoints, C each,
-    against the work that is lost with a revocation; never less than C.
+    against the work that is lost with a revocation; never less than C, and a minute where C is 0.
     """
     match rule:
         case CheckpointRule.HOURLY:
             return float(HOUR_US)
         case CheckpointRule.HAZARD if hazard_per_us > 0.0:
-            return max(sqrt(2.0 * pause_us / hazard_per_us), float(pause_us), 1.0)
+            return max(sqrt(2.0 * pause_us / hazard_per_us), float(pause_us) or LEAST_EVERY_US)
         case _:
             return inf
 

@@ -25,7 +25,7 @@ from app.venues.rules.jobreplay import (
     LAUNCHES,
     STATE,
     ReplayedStarts,
-    replayed,
+    ReplayWork,
     replayed_segments,
 )
 from app.venues.rules.jobsteps import JobPolicy, WayTimes
@@ -110,10 +110,13 @@ class MadePlan:
 
 
 def make_plan(question: PlanQuestion, pools: Sequence[PlanPool]) -> MadePlan:
-    """Return the plan. Raises DeadlineImpossible, BudgetImpossible."""
+    """Return the plan. Raises DeadlineImpossible, BudgetImpossible, TooManyLaunches."""
+    work = ReplayWork()
     known = [known_pool(pool, question.window_us) for pool in pools]
     fixed = [fixed_machine(job, pools, question) for job in question.jobs]
-    options = [job_options(job, known, of_job, question) for job, of_job in zip(question.jobs, fixed, strict=True)]
+    options = [
+        job_options(job, known, of_job, question, work) for job, of_job in zip(question.jobs, fixed, strict=True)
+    ]
     choice = choose_options(options, pools, question.limits)
     if choice is None:
         raise BudgetImpossible(sum(min(one.cost for one in of_job) for of_job in options))
@@ -121,7 +124,7 @@ def make_plan(question: PlanQuestion, pools: Sequence[PlanPool]) -> MadePlan:
     ways = [_ways(job, of_job, of_job[chosen], pools) for job, of_job, chosen in rows]
     starts_us = plan_starts(question, [pools[at] for at in sorted({one.pool for of_job in ways for one in of_job})])
     jobs = [
-        _job_plan(at, pools, fixed[at], (options[at][chosen], ways[at]), (starts_us, question))
+        _job_plan(at, pools, fixed[at], (options[at][chosen], ways[at]), (starts_us, question), work)
         for at, chosen in enumerate(choice.chosen)
     ]
     return MadePlan(jobs, choice.method, choice.gap, _plan_costs(jobs))
@@ -148,13 +151,13 @@ def fixed_machine(job: PlanJob, pools: Sequence[PlanPool], question: PlanQuestio
 
 
 def job_options(
-    job: PlanJob, known: Sequence[KnownPool], fixed: FixedMachine | None, question: PlanQuestion
+    job: PlanJob, known: Sequence[KnownPool], fixed: FixedMachine | None, question: PlanQuestion, work: ReplayWork
 ) -> list[PlanOption]:
-    """Return the options that reach the job's probability, and those in no pool."""
+    """Return the options that reach the job's probability, and those in no pool. Raises TooManyLaunches."""
     found = [idle_option()] if job.deadline_us is None else []
     found += [fixed_option(job, fixed)] if fixed is not None else []
     for at in screened(job, known):
-        found += pool_options(job, at, known[at], fixed, question.now_us, question.launch_us)
+        found += pool_options(job, at, known[at], fixed, question.now_us, question.launch_us, work)
     return [one for one in found if one.survival >= job.probability]
 
 
@@ -179,6 +182,7 @@ def _job_plan(
     fixed: FixedMachine | None,
     found: tuple[PlanOption, list[PlanOption]],
     asked: tuple[Ints, PlanQuestion],
+    work: ReplayWork,
 ) -> JobPlan:
     (chosen, ways), (starts_us, question) = found, asked
     job = question.jobs[at]
@@ -188,7 +192,7 @@ def _job_plan(
     starts = ReplayedStarts(starts_us, np.ones(len(starts_us)), _drawn(at, ways, pools, len(starts_us)))
     if chosen.pool == NO_POOL or (not ways and job.deadline_us is None):
         return _unreplayed(job, chosen, fixed)
-    rows = replayed(starts, replaying, terms, *columns)
+    rows = work.replayed(job.id, starts, replaying, terms, *columns)
     seen = np.flatnonzero(rows[:, STATE] != HIDDEN)
     typical, bad = (
         replayed_segments(int(one), starts, replaying, terms, *columns) if one >= 0 else np.empty((0, 4))

@@ -29,7 +29,7 @@ from app.venues.rules.jobreplay import (
     JobTerms,
     ReplayedStarts,
     ReplayedWays,
-    replayed,
+    ReplayWork,
 )
 from app.venues.rules.jobsteps import JobPolicy, WayTimes
 from app.venues.rules.planned import FIXED_POOL, NO_POOL, PlanJob, PlanOption, PlanPool
@@ -125,12 +125,21 @@ def _score(job: PlanJob, known: KnownPool) -> float:
 
 
 def pool_options(
-    job: PlanJob, at: int, known: KnownPool, fixed: FixedMachine | None, now_us: int, launch_us: int
+    job: PlanJob,
+    at: int,
+    known: KnownPool,
+    fixed: FixedMachine | None,
+    now_us: int,
+    launch_us: int,
+    work: ReplayWork,
 ) -> list[PlanOption]:
-    """Return the bids of a pool that no other of it beats, for a job that begins now; none if too little is known."""
+    """Return the bids of a pool that no other of it beats, for a job that begins now; none if too little is known.
+
+    Raises TooManyLaunches.
+    """
     run_us = job.run_us(known.pool.machine)
     if known.pool.past is None:
-        return [_steady_option(job, at, known, fixed, now_us, (run_us, launch_us))]
+        return [_steady_option(job, at, known, fixed, now_us, (run_us, launch_us), work)]
     highest = highest_within(known.pool.past, known.starts_us, int(run_us) + launch_us)
     policy, terms = terms_of(job, fixed, now_us)
     near = _nearest(known, known.pool.past, terms.left_us)
@@ -138,7 +147,7 @@ def pool_options(
     bids = _bids(known, highest)
     chances = _chances(known, known.pool.past, bids, int(run_us) + launch_us)
     asked = [AskedBid(run_us, launch_us, *one) for one in zip(bids, chances, strict=True)]
-    found = [_priced(job, at, known, (policy, terms), seen, one) for one in asked]
+    found = [_priced(job, at, known, (policy, terms), seen, one, work) for one in asked]
     return undominated([one for one in found if one is not None])
 
 
@@ -215,6 +224,7 @@ def _priced(
     rules: tuple[JobPolicy, JobTerms],
     seen: SeenPast,
     asked: AskedBid,
+    work: ReplayWork,
 ) -> PlanOption | None:
     """Return a bid with its survival and cost; None if the past shows no start like now that could be watched."""
     (run_us, launch_us, bid, chance), past, near = asked, known.pool.past, seen.near
@@ -225,7 +235,7 @@ def _priced(
         return None
     times = _times(job, run_us, launch_us, _hazard_per_us(past, bid))
     starts = ReplayedStarts(known.starts_us[near], known.pool.price / known.prices[near], np.full((len(near), 1), inf))
-    found = replayed(starts, ways_of([(known.pool, bid)]), rules[1], *_with(rules[0], times))
+    found = work.replayed(job.id, starts, ways_of([(known.pool, bid)]), rules[1], *_with(rules[0], times))
     calm = known.pool.price * ceil((launch_us + run_us) / HOUR_US)
     cost, done, lived = _means(found, seen.weights, (calm, shown))
     lived = lived if isnan(chance) else chance
@@ -235,7 +245,13 @@ def _priced(
 
 
 def _steady_option(
-    job: PlanJob, at: int, known: KnownPool, fixed: FixedMachine | None, now_us: int, asked: tuple[float, int]
+    job: PlanJob,
+    at: int,
+    known: KnownPool,
+    fixed: FixedMachine | None,
+    now_us: int,
+    asked: tuple[float, int],
+    work: ReplayWork,
 ) -> PlanOption:
     run_us, launch_us = asked
     curve = known.pool.curve
@@ -244,7 +260,7 @@ def _steady_option(
     policy, terms = terms_of(job, fixed, now_us)
     drawn = curve.lifetimes_us((np.arange(NEAREST) + 0.5) / NEAREST)[:, None]
     starts = ReplayedStarts(np.zeros(NEAREST, np.int64), np.ones(NEAREST), drawn)
-    found = replayed(starts, ways_of([(known.pool, 0.0)]), terms, *_with(policy, times))
+    found = work.replayed(job.id, starts, ways_of([(known.pool, 0.0)]), terms, *_with(policy, times))
     survival = curve.share_alive(run_us + launch_us)
     cost, done = float(found[:, COST].mean()), float((found[:, STATE] == DONE).mean())
     return PlanOption(at, inf, times, survival, curve.at_least, curve.windows, cost, done, _loss(job, cost, done))

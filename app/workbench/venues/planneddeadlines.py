@@ -17,7 +17,17 @@ from app.domain.times import DAY_US
 from app.venues.rules.assign import PlanLimits
 from app.venues.rules.checkpoints import resume_us, suspend_us
 from app.venues.rules.history import PriceSteps
-from app.venues.rules.jobreplay import COST, DONE, ENDED, LAUNCHES, LOST, STATE, ReplayedStarts, replayed_with_stretches
+from app.venues.rules.jobreplay import (
+    COST,
+    DONE,
+    ENDED,
+    LAUNCHES,
+    LOST,
+    STATE,
+    ReplayedStarts,
+    ReplayWork,
+    replayed_with_stretches,
+)
 from app.venues.rules.jobsteps import JobPolicy
 from app.venues.rules.planmaking import PlanQuestion, fixed_machine, job_options, ways_after
 from app.venues.rules.planned import CheckpointTimes, PlanJob, PlanOption, PlanPool, SurvivalSource
@@ -60,7 +70,7 @@ class PlannedDeadlines:
         question = PlanQuestion([asked], PlanLimits(), 0, now_us, self._setting.window_us)
         fixed = fixed_machine(asked, self._types(), question)
         known = [known_pool(pool, self._setting.window_us) for pool in pools]
-        options = job_options(asked, known, fixed, question)
+        options = job_options(asked, known, fixed, question, ReplayWork())
         return [self._stepped(job, asked, fixed, options, (pools, places), level) for level in levels]
 
     def _pools(self, now_us: int) -> tuple[list[PlanPool], list[int]]:
