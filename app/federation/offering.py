@@ -1,4 +1,4 @@
-"""Which jobs wait with their offer, because none of their peers would answer it in time."""
+"""Jobs that wait with their offer, because none of their peers would answer it in time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOBODY = Contact()
 
 
 def held_back(cloud_id: int, jobs: Iterable[JobRecord], contacts: Mapping[str, Contact]) -> set[str]:
-    """Return which jobs are not offered now, of those of a cloud that run nowhere, and note the offers that are out.
+    """Return the jobs that are not offered now, of those of a cloud that run nowhere, and note the offers that are out.
 
     An offer has its time from when it is written down. More than a peer answers in that time would end as its silence,
     and room would be held in vain. A job that has another peer is offered all the same: it gets there in the end.
