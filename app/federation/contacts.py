@@ -5,6 +5,7 @@ asked for a last word.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from math import inf
@@ -26,10 +27,11 @@ BROKEN_AFTER = 5
 _ASKED_FOR_S, _ASKED_AT_MOST_S = 60.0, 600.0
 """For so long a host is asked for its last word on an attempt; for the longer time while it answers for others."""
 _ANSWERS_S = 5.0
-_MOST_OVERDUE = 10_000
+_NOTED_FOR_S = 5.0
+"""Offers that another worker has to do with by now are no longer noted here."""
 
-Attempt = tuple[int, str, int]
-"""The number of a cloud, a job and the number of its attempt."""
+Attempt = tuple[str, int]
+"""A job and the number of its attempt."""
 
 
 @dataclass(slots=True)
@@ -37,7 +39,8 @@ class Contact:
     """The failures in a row of the requests to a peer, and until when none is sent: for these, or at its word.
 
     `slow_until_s`: until when it counts as slow; `talks`, `slow_talks`, `messages`: its places. `heard_s`: when it last
-    answered; `took_s`: the time that its answers take. `offers`: those that are out for each cloud.
+    answered; `took_s`: the time that its answers take. `offers`: those that are out for each cloud,
+    and when that was noted.
     """
 
     failures: int = 0
@@ -47,7 +50,7 @@ class Contact:
     slow_until_s: float = 0.0
     heard_s: float = -inf
     took_s: float | None = None
-    offers: dict[int, int] = field(default_factory=dict)
+    offers: dict[int, tuple[int, float]] = field(default_factory=dict)
     talks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_TALKS_OF_PEER))
     slow_talks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     messages: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
@@ -83,6 +86,15 @@ class Contact:
         """Send nothing for a while. A peer that takes no more messages for now has not failed."""
         self.told_until_s = monotonic() + min(LONGEST_PAUSE_S, seconds)
 
+    def note_offers(self, cloud_id: int, count: int) -> None:
+        """Note how many offers of a cloud are out."""
+        self.offers[cloud_id] = count, monotonic()
+
+    def offers_beside(self, cloud_id: int) -> int:
+        """Return how many offers of other clouds are out."""
+        since_s = monotonic() - _NOTED_FOR_S
+        return sum(count for other, (count, at_s) in self.offers.items() if other != cloud_id and at_s > since_s)
+
     def rests(self, most_s: float) -> bool:
         """Return True while nothing is sent: after a failure at most so long."""
         return monotonic() < max(self.told_until_s, min(self.not_before_s, self.failed_s + most_s))
@@ -97,22 +109,25 @@ class LastWords:
     """Since when attempts whose lease is over wait for the last word of their host."""
 
     def __init__(self) -> None:
-        self._since_s: dict[Attempt, float] = {}
+        self._since_s: dict[int, dict[Attempt, float]] = {}
 
-    def waits(self, key: Attempt, contact: Contact) -> bool:
-        """Return True while the host is asked: until it has said something, could not be reached, or for too long."""
-        if len(self._since_s) >= _MOST_OVERDUE:  # some are asked for again, which does no harm
-            self._since_s.clear()
-        return _is_awaited(self._since_s.setdefault(key, monotonic()), contact)
+    def awaited(self, cloud_id: int, overdue: Mapping[Attempt, Contact]) -> set[Attempt]:
+        """Return the attempts whose hosts are asked: until they say something, could not be reached, or for too long.
 
-    def is_awaited(self, key: Attempt, contact: Contact) -> bool:
+        `overdue`: all attempts of the cloud whose lease is over.
+        """
+        before, now_s = self._since_s.get(cloud_id, {}), monotonic()
+        self._since_s[cloud_id] = since_s = {key: before.get(key, now_s) for key in overdue}
+        return {key for key, contact in overdue.items() if _is_awaited(since_s[key], contact)}
+
+    def is_awaited(self, cloud_id: int, key: Attempt, contact: Contact) -> bool:
         """Return True for an attempt that waits, which is asked for at once, whatever failed before."""
-        return _is_awaited(self._since_s.get(key, -inf), contact)
+        return _is_awaited(self._since_s.get(cloud_id, {}).get(key, -inf), contact)
 
-    def told(self, key: Attempt) -> None:
+    def told(self, cloud_id: int, key: Attempt) -> None:
         """Note that an attempt is not waited for: its host has said something, or there is nobody to ask."""
-        if key in self._since_s:
-            self._since_s[key] = -inf
+        if key in self._since_s.get(cloud_id, {}):
+            self._since_s[cloud_id][key] = -inf
 
 
 def _is_awaited(since_s: float, contact: Contact) -> bool:

@@ -22,7 +22,7 @@ from app.domain.values import Clock
 from app.engine.cloud import Cloud, JobRecord
 from app.engine.jobs.attempts import Wish
 from app.engine.jobs.originside import AwayState
-from app.federation.contacts import LONGEST_PAUSE_S, Contact, LastWords
+from app.federation.contacts import LONGEST_PAUSE_S, Attempt, Contact, LastWords
 from app.federation.lending import Lender
 from app.federation.messages import body_of, heard_of
 from app.federation.offering import held_back
@@ -202,21 +202,19 @@ class JobKeeper:
         A worker that finds that a lease is over asks the host once more: the attempt may have ended well while no
         worker was there to ask. And more offers than a peer can answer are not written down.
         """
-        offers, found = list[JobRecord](), list[str]()
+        offers, overdue = list[JobRecord](), dict[Attempt, Contact]()
         for name in cloud.jobs.open:
             record = cloud.jobs.by_id[name]
             if record.is_native:
                 continue
             if record.away.state is not AwayState.AWARDED:
                 offers.append(record)
-            elif record.away.is_overdue(at_us) and not self._is_awaited(cloud_id, record):
-                found.append(name)
+            elif record.away.is_overdue(at_us):
+                overdue[name, record.away.attempt] = self._contact(record.away.peer)
+        awaited = self._last.awaited(cloud_id, overdue)
         waits = held_back(cloud_id, offers, self._contacts)
+        found = [name for name, attempt in overdue if (name, attempt) not in awaited]
         return found + [one.asked.job for one in offers if one.asked.job not in waits]
-
-    def _is_awaited(self, cloud_id: int, record: JobRecord) -> bool:
-        key = cloud_id, record.asked.job, record.away.attempt
-        return self._last.waits(key, self._contact(record.away.peer))
 
     def _unsent(self, cloud: Cloud, recorded: Sequence[Recorded]) -> list[Heard]:
         """Return the offers to peers that have not answered for long: they are declined, and no message is sent.
@@ -281,7 +279,7 @@ class JobKeeper:
         """Note when attempts are asked for again."""
         for word in heard:
             key = cloud_id, word.job, word.attempt
-            self._last.told(key)
+            self._last.told(cloud_id, (word.job, word.attempt))
             if word.word in {Word.RUNNING, Word.STAGING}:
                 self._started |= {key} if word.word is Word.RUNNING else set()
                 self._runs[key] = monotonic() + _POLL_S
@@ -323,11 +321,11 @@ class JobKeeper:
         why_not = _why_not(peer, is_passed=is_passed) if sent.wish is Wish.OFFER else None
         if why_not is not None:
             return Heard(job, sent.peer, away.attempt, None, why_not)
-        key = cloud_id, job, away.attempt
         if peer is None:
-            self._last.told(key)
+            self._last.told(cloud_id, (job, away.attempt))
             return None
-        if contact.rests(0.0 if self._last.is_awaited(key, contact) else _longest_rest_s(sent)):
+        is_awaited = self._last.is_awaited(cloud_id, (job, away.attempt), contact)
+        if contact.rests(0.0 if is_awaited else _longest_rest_s(sent)):
             return None
         url = f"{peer.url}/v1/clouds/{peer.cloud}/offers/{job}/{away.attempt}"
         url += "/award" if sent.wish is Wish.AWARD else ""

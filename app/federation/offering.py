@@ -28,15 +28,15 @@ def held_back(cloud_id: int, jobs: Iterable[JobRecord], contacts: Mapping[str, C
             out[away.peer] += 1
         elif _is_to_be_offered(record):
             waiting.append(record)
-    left = {name: _elsewhere(contact, cloud_id) for name, contact in contacts.items()}
+    beside = {name: contact.offers_beside(cloud_id) for name, contact in contacts.items()}
     for record in waiting:
         peers, answer_s = {*record.away.peers}, seconds(record.away.answer_us)
-        if not any(_has_place(name, contacts, out[name] + left.get(name, 0), answer_s) for name in peers):
+        if not any(_has_place(name, contacts, out[name] + beside.get(name, 0), answer_s) for name in peers):
             found.add(record.asked.job)
         else:
             out[record.away.peers[record.away.attempt % len(record.away.peers)]] += 1
     for name, contact in contacts.items():
-        contact.offers[cloud_id] = out[name]
+        contact.note_offers(cloud_id, out[name])
     return found
 
 
@@ -44,10 +44,6 @@ def _is_to_be_offered(record: JobRecord) -> bool:
     away = record.away
     waits = away.state is AwayState.WAITING and not away.is_cancelled
     return waits and away.attempt < away.attempts and bool(away.peers)
-
-
-def _elsewhere(contact: Contact, cloud_id: int) -> int:
-    return sum(count for other, count in contact.offers.items() if other != cloud_id)
 
 
 def _has_place(name: str, contacts: Mapping[str, Contact], out: int, answer_s: float) -> bool:

@@ -51,24 +51,37 @@ def test_more_offers_than_a_peer_answers_in_time_are_not_out() -> None:
 def test_a_last_word_is_waited_for_until_it_comes_or_the_host_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, contact, words = 100.0, Contact(), LastWords()
     monkeypatch.setattr(contacts, "monotonic", lambda: now_s)
-    told, failed, waits = ((1, job, 1) for job in ("told", "failed", "waits"))
-    assert not words.is_awaited(told, contact), "its lease is not over"
+    told, failed, waits = (("told", 1), ("failed", 1), ("waits", 1))
+
+    def awaited(*overdue: tuple[str, int]) -> set[tuple[str, int]]:
+        return words.awaited(1, dict.fromkeys(overdue, contact))
+
+    assert not words.is_awaited(1, told, contact), "its lease is not over"
     contact.failed(now_s)
     now_s += 1
-    assert all(words.waits(key, contact) for key in (told, failed)), "what failed before says nothing of now"
-    assert words.is_awaited(told, contact)
-    words.told(told)
-    assert not words.waits(told, contact)
-    assert words.waits(failed, contact)
+    assert awaited(told, failed) == {told, failed}, "what failed before says nothing of now"
+    assert words.is_awaited(1, told, contact)
+    words.told(1, told)
+    assert awaited(told, failed) == {failed}
     now_s += 1
     contact.failed(now_s)
-    assert not words.waits(failed, contact)
+    assert awaited(told, failed) == set()
     now_s += 1
-    assert words.waits(waits, contact)
+    assert awaited(waits) == {waits}
     now_s += 61
-    assert not words.waits(waits, contact), "not for ever"
+    assert awaited(waits) == set(), "not for ever"
     contact.heard()
-    assert words.waits(waits, contact), "it answers for others, so it will for this one"
+    assert awaited(waits) == {waits}, "it answers for others, so it will for this one"
     now_s += 600
     contact.heard()
-    assert not words.waits(waits, contact)
+    assert awaited(waits) == set()
+
+
+def test_offers_of_other_clouds_take_places_as_long_as_they_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, contact = 100.0, Contact()
+    monkeypatch.setattr(contacts, "monotonic", lambda: now_s)
+    contact.note_offers(1, 16)
+    contact.note_offers(2, 3)
+    assert (contact.offers_beside(1), contact.offers_beside(2), contact.offers_beside(3)) == (3, 16, 19)
+    now_s += 6
+    assert contact.offers_beside(2) == 0, "another worker may have to do with them by now"
