@@ -74,7 +74,12 @@ class Contact:
         self.failures, self.not_before_s, self.heard_s = 0, 0.0, monotonic()
 
     def most_offers(self, answer_s: float) -> int:
-        """Return how many offers may be out at a time, so that all are answered within the time of one."""
+        """Return how many offers may be out at a time, so that all are answered within the time of one.
+
+        Those to a peer that does not answer end with their time all the same.
+        """
+        if self.failures:
+            return _MOST_OFFERS
         rounds = 1.0 if self.took_s is None else _USED * answer_s / max(self.took_s, 1e-3)
         return min(_AT_ONCE * max(int(rounds), 1), _MOST_OFFERS)
 

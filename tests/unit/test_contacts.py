@@ -46,6 +46,11 @@ def test_more_offers_than_a_peer_answers_in_time_are_not_out() -> None:
     for took_s, most in ((3.2, 16), (0.5, 80), (0.001, 1000)):
         contact.took_s = took_s
         assert contact.most_offers(5.0) == most
+    contact.took_s = 3.2
+    contact.failed(monotonic())
+    assert contact.most_offers(5.0) == 1000, "no job waits for a peer that does not answer"
+    contact.heard()
+    assert contact.most_offers(5.0) == 16
 
 
 def test_a_last_word_is_waited_for_until_it_comes_or_the_host_fails(monkeypatch: pytest.MonkeyPatch) -> None:
