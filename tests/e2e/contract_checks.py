@@ -45,6 +45,7 @@ NOT_IN_SCHEMAS = (
     "only a spot start with lifetime_s may say federate",
     "say federate allowed or only",
     "the id of a start that says federate has at most 120 characters",
+    "must be from 2009 on",
 )
 """Refusals that JSON Schema has no words for."""
 
