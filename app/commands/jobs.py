@@ -24,6 +24,7 @@ from app.domain.jobs import MOST_JOB_INSTANCES, Federate, OnPreempted
 from app.domain.times import SECOND_US
 from app.federation.rules.reasons import ToldAttempt, explained
 from tenure_client import ServiceUnreachable, TenureClient, json_of
+from tenure_client.client import TIMEOUT_S
 from tenure_client.forms.jobs import AttemptAnswer, JobAnswer
 
 _COLUMNS = (
@@ -56,7 +57,7 @@ _OPTIONS = {
     "inputs": "--input",
     "outputs": "--output",
 }
-_LOOK_S, _LEAST_ANSWER_S, _ANSWER_S = 1.0, 1.0, 60.0
+_LOOK_S, _LEAST_ANSWER_S = 1.0, 1.0
 _GOES_ON = "the job goes on, whoever waits for it"
 Peers = Annotated[
     list[str] | None,
@@ -223,7 +224,7 @@ def _show(answer: JobAnswer, *, as_json: bool) -> None:
 
 def _looked_at(url: str, token: str | None, cloud: str | None, job: str, retry_s: float, left_s: float) -> JobAnswer:
     """Return the job as it is now; each question is tried again for so long by itself, not beyond what is left."""
-    tried_s, answer_s = max(min(retry_s, left_s), 0.0), min(max(left_s, _LEAST_ANSWER_S), _ANSWER_S)
+    tried_s, answer_s = max(min(retry_s, left_s), 0.0), min(max(left_s, _LEAST_ANSWER_S), TIMEOUT_S)
     with TenureClient(url, token, retry_s=tried_s, timeout_s=answer_s) as client:
         return client.job(cloud_meant(client, cloud), job)
 
