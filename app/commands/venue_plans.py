@@ -6,15 +6,17 @@ import csv
 import io
 import json
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from uuid import uuid4
 
 import typer
 
 from app.commands import options
 from app.commands.evaluation import each
+from app.commands.faulty import in_options
 from app.commands.fitting import Column, figure, print_fitting
 from app.commands.options import on_service
 from app.commands.output import STDERR, STDOUT, print_json
@@ -116,23 +118,23 @@ def plan(
 ) -> None:
     """Plan jobs: for each the pool, the bid, the checkpoints, the latest moment to go on demand. Nothing is bought."""
     at_us = time_of(at, "--at")
-    answer = client.make_plan(
-        id_ or f"plan-{uuid4().hex[:12]}",
-        _with_deadline([job for path in jobs for job in _entries(path, "jobs")], deadline, at_us),
-        **_places(venues, clouds, peers, rates),
-        probability=probability,
-        checkpoint=None if checkpoint is None else _checkpoint(checkpoint),
-        launch_s=parse_duration(launch) / SECOND_US,
-        most_per_pool=most_per_pool,
-        zone_share=zone_share,
-        zone_risk=zone_risk,
-        budget=budget,
-        at=None if at_us is None else to_datetime(at_us),
-    )
-    if as_json:
-        print_json(json_of(answer))
-    else:
-        _print(answer)
+    entries = [one for path in jobs for one in _entries(path, "jobs")]
+    told = [] if rates is None else _entries(rates, "rates")
+    with in_options(_lines("jobs", entries) | _lines("rates", told)):
+        answer = client.make_plan(
+            id_ or f"plan-{uuid4().hex[:12]}",
+            _with_deadline([one.body for one in entries], deadline, at_us),
+            **_places(venues, clouds, peers, told),
+            probability=probability,
+            checkpoint=None if checkpoint is None else _checkpoint(checkpoint),
+            launch_s=parse_duration(launch) / SECOND_US,
+            most_per_pool=most_per_pool,
+            zone_share=zone_share,
+            zone_risk=zone_risk,
+            budget=budget,
+            at=None if at_us is None else to_datetime(at_us),
+        )
+    _print(answer, as_json=as_json)
 
 
 def list_plans(client: TenureClient, *, as_json: options.Json = False) -> None:
@@ -188,7 +190,14 @@ def reliability(client: TenureClient, name: VenueName, *, peer: IsPeer = False, 
     print_fitting(STDOUT, _RECORD_COLUMNS, rows, f"{name}, first machines and costs of {answer.all.count} jobs")
 
 
-def _entries(path: Path, name: str) -> list[dict[str, Any]]:
+class _Entry(NamedTuple):
+    """An entry of a file, and where it stands there, as people count."""
+
+    place: str
+    body: dict[str, Any]
+
+
+def _entries(path: Path, name: str) -> list[_Entry]:
     """Return the objects of a JSON list (or of an object that holds one), or the rows of a CSV with a header."""
     try:
         if path.stat().st_size > _MOST_BYTES:
@@ -199,12 +208,17 @@ def _entries(path: Path, name: str) -> list[dict[str, Any]]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not a text file") from error
     if text.lstrip().startswith(("[", "{")):
-        return _of_json(path, text, name)
+        return [_Entry(f"{path}, number {place}", one) for place, one in enumerate(_of_json(path, text, name), 1)]
     rows = csv.DictReader(io.StringIO(text))
-    found = [_of_row(path, number, row) for number, row in enumerate(rows, 2)]
+    found = [_Entry(f"{path}, line {rows.line_num}", _of_row(path, rows.line_num, row)) for row in rows]
     if not found:
         raise InputError(f"{path}: holds no {name}")
     return found
+
+
+def _lines(field: str, entries: Sequence[_Entry]) -> dict[str, str]:
+    """Return where the entries stand, by the fields of the request that they become."""
+    return {f"{field}.{number}": one.place for number, one in enumerate(entries)}
 
 
 def _of_json(path: Path, text: str, name: str) -> list[dict[str, Any]]:
@@ -251,12 +265,12 @@ def _deadline_us(text: str, plan_us: int | None) -> int:
     return after_us + (from_datetime(datetime.now(UTC)) if plan_us is None else plan_us)
 
 
-def _places(venues: list[str], clouds: list[str], peers: list[str], rates: Path | None) -> dict[str, Any]:
+def _places(venues: list[str], clouds: list[str], peers: list[str], rates: Sequence[_Entry]) -> dict[str, Any]:
     return {
         "venues": each(venues, str),
         "clouds": [_cloud(text) for text in each(clouds, str)],
         "peers": [_peer(text) for text in each(peers, str)],
-        "rates": None if rates is None else _entries(rates, "rates"),
+        "rates": [one.body for one in rates] or None,
     }
 
 
@@ -287,7 +301,10 @@ def _checkpoint(text: str) -> dict[str, float]:
     return {"write_s": parse_duration(write) / SECOND_US, "read_s": parse_duration(read) / SECOND_US}
 
 
-def _print(answer: PlanAnswer) -> None:
+def _print(answer: PlanAnswer, *, as_json: bool) -> None:
+    if as_json:
+        print_json(json_of(answer))
+        return
     title = f"{answer.id}, as of {answer.as_of:%Y-%m-%d %H:%M}, {answer.currency or 'costs'}"
     print_fitting(STDOUT, _COLUMNS, [_row(job) for job in answer.jobs], title)
     cost = (

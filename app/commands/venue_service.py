@@ -219,10 +219,17 @@ def quote(
     else:
         title = f"{name}, {lifetime} at {probability:g}, {answer.currency}, as of {answer.as_of:%Y-%m-%d %H:%M}"
         print_fitting(STDOUT, _QUOTE_COLUMNS, [_row(one) for one in answer.quotes], title)
-        if len(answer.quotes) < answer.pool_count:
+        if not answer.pool_count:
+            STDERR.print(_no_pool(name, type_, zone), markup=False, highlight=False)
+        elif len(answer.quotes) < answer.pool_count:
             STDERR.print(f"and {answer.pool_count - len(answer.quotes)} more pools", highlight=False)
     if all(one.why_not is not None for one in answer.quotes):
         raise typer.Exit(1)
+
+
+def _no_pool(name: str, type_: str | None, zone: str | None) -> str:
+    asked = [f"{word} {value}" for word, value in (("type", type_), ("zone", zone)) if value is not None]
+    return f"{name} has no pool of {' in '.join(asked)}" if asked else f"{name} has no pool"
 
 
 def _row(one: VenueQuoteAnswer) -> list[object]:

@@ -16,10 +16,20 @@ def number_text(number: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """Return a share of 1 in per cent. A share above 0 never reads as 0: `0.25 %`, `0.0000001 %`."""
+    """Return a share of 1 in per cent: `0.25 %`. A share above 0 never reads as 0, and one below 1 never as 100."""
     text = number_text(100 * share)
-    if text != "0" or not share:
-        return f"{text} %"
-    decimals = min(-floor(log10(abs(100 * share))), _SHARE_DECIMALS_MAX)
+    if text == "0" and share > 0:
+        return _near(100 * share, 0)
+    if text == "100" and share < 1:
+        return _near(100 * share, 100)
+    return f"{text} %"
+
+
+def _near(percent: float, whole: int) -> str:
+    """Return per cent that lie so near to a whole number with as many decimals as tell the two apart."""
+    apart = abs(percent - whole)
     least = 10**-_SHARE_DECIMALS_MAX
-    return f"{100 * share:.{decimals}f} %" if 100 * share >= least else f"< {least:.{decimals}f} %"
+    if apart < least:
+        return f"{'<' if whole == 0 else '>'} {abs(whole - least):.{_SHARE_DECIMALS_MAX}f} %"
+    decimals = min(-floor(log10(apart)), _SHARE_DECIMALS_MAX)
+    return f"{percent:.{decimals}f} %"

@@ -17,6 +17,7 @@ from app.platform.pages.asking import number
 from app.platform.pages.rendering import render
 from app.venues.quoting import QuoteQuestion
 from app.venues.reads import StoredVenue, VenueQuotes, VenueReads
+from app.venues.rules.observed import QuoteSource
 from app.venues.rules.quotes import CONFIDENCE, on_demand_cost
 from app.venues.rules.rates import RevokedBy
 
@@ -47,6 +48,8 @@ async def show(request: Request) -> Response:
     venue = await reached(request, VenueReads).show(request.path_params["venue"])
     form, feed = read_form(request), await reached(request, VenueReads).feed(venue)
     found, trouble = await _quotes(request, venue, form)
+    is_learned = found is not None and any(one.quote.source is QuoteSource.LEARNED for one in found.quotes)
+    model = await reached(request, VenueReads).model(venue) if is_learned else None
     quotes = [] if found is None else found.quotes
     first = number(request, "from", len(quotes)) or 0
     return render(
@@ -54,6 +57,7 @@ async def show(request: Request) -> Response:
         "venue.html",
         venue=venue,
         feed=feed,
+        model=None if model is None else model.trained,
         fed_us=None if feed is None or feed.succeeded_at is None else from_datetime(feed.succeeded_at),
         form=form,
         found=found,
