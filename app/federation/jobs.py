@@ -128,7 +128,8 @@ class JobKeeper:
     def _begin(self, cloud_id: int, name: str, cloud: Cloud) -> None:
         """Begin to talk to each peer that something is due to, unless that is under way."""
         for peer in [*cloud.jobs.out]:
-            is_due = any(self._is_due(cloud_id, sent) for sent in wishes(cloud, peer))
+            now_s = monotonic()
+            is_due = any(self._due_s(cloud_id, sent) <= now_s for sent in wishes(cloud, peer))
             if is_due and (cloud_id, peer) not in self._talks:
                 self._talks[cloud_id, peer] = asyncio.create_task(self._talk(cloud_id, name, peer), context=Context())
 
@@ -158,21 +159,19 @@ class JobKeeper:
         due: list[tuple[bool, float, int, DueMessage]] = []
         now_s = monotonic()
         for number, one in enumerate(sent):
-            due_s = self._due_s(cloud_id, one.record)
-            if (due_s <= now_s or one.wish is not Wish.AWARD) and not (told and _due_key(one) in told):
+            due_s = self._due_s(cloud_id, one)
+            if due_s <= now_s and not (told and _due_key(one) in told):
                 due.append((one.wish is not Wish.OFFER, due_s, number, one))
         return [one for *_, one in nsmallest(_MOST_TOLD, due)]
 
     def _contact(self, peer: str) -> Contact:
         return self._contacts.setdefault(peer, Contact())
 
-    def _is_due(self, cloud_id: int, sent: DueMessage) -> bool:
-        """Return False for an attempt that ran when it was last asked for, not long ago."""
-        return sent.wish is not Wish.AWARD or monotonic() >= self._due_s(cloud_id, sent.record)
-
-    def _due_s(self, cloud_id: int, record: JobRecord) -> float:
-        """Return from when on an attempt is asked for again; 0 if its host was not heard of yet."""
-        return self._runs.get((cloud_id, record.asked.job, record.away.attempt), 0.0)
+    def _due_s(self, cloud_id: int, sent: DueMessage) -> float:
+        """Return from when on a message is sent: at once, but for the award of an attempt that ran when last asked."""
+        if sent.wish is not Wish.AWARD:
+            return 0.0
+        return self._runs.get((cloud_id, sent.record.asked.job, sent.record.away.attempt), 0.0)
 
     async def _append(self, where: tuple[int, str], heard: Sequence[Heard]) -> int:
         """Append what was heard and what the clock leads to; nothing is written if there is nothing."""
