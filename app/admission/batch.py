@@ -319,6 +319,7 @@ def _decide_abort(batch: Batch, cloud: Cloud, step: AbortRequest, server_us: int
         raise InstanceNotFound(f"there is no instance {step.instance_id!r}")
     if step.instance_id not in cloud.running:
         return Stopped(step.instance_id, changed=False), ()
+    check_not_held(cloud, step.instance_id)
     at_us = time_of(cloud, step.at_us, server_us)
     return Stopped(step.instance_id, changed=True), decide_abort(cloud, step.instance_id, at_us)
 

@@ -164,8 +164,9 @@ def test_a_job_whose_inputs_came_does_not_start_under_a_taken_name(
 def test_nobody_stops_room_that_is_held(service: Service, origin: httpx2.Client) -> None:
     """Else anybody who stops instances could have an honest host judged as one that breaks its word."""
     assert told(origin.put("/kept/1", json=ASKED)) == ("held", None)
-    answer = service.client.delete(f"{PATH}/instances/far.kept.1.held")
-    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (409, "preemptible.instance.conflict")
+    held = f"{PATH}/instances/far.kept.1.held"
+    for answer in (service.client.delete(held), service.client.post(f"{held}/abort", json={})):
+        assert (answer.status_code, answer.json()["errors"][0]["code"]) == (409, "preemptible.instance.conflict")
     assert told(origin.put("/kept/1/award")) == ("running", None)
     service.client.delete(f"{PATH}/instances/far.kept.1").raise_for_status()
     assert told(origin.get("/kept/1")) == ("finished", None)

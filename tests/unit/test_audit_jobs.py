@@ -196,6 +196,11 @@ BROKEN: dict[str, tuple[Callable[[Rows], Rows], Rule, str]] = {
         Rule.FOLD,
         "attempt 2 is not awarded",
     ),
+    "an end of an older attempt that was never awarded": (
+        lambda rows: changed(without(rows, "job_awarded", "plain"), "job_ended", "plain", attempt=1),
+        Rule.FOLD,
+        "attempt 1 is not awarded",
+    ),
     "given up while it is away": (
         lambda rows: changed(rows, "job_ended", "data", attempt=0),
         Rule.FOLD,

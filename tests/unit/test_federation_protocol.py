@@ -184,6 +184,32 @@ def test_silence_after_an_award_changes_nothing_before_the_lease_has_ended() -> 
 
 
 @pytest.mark.parametrize(
+    "over",
+    [
+        pytest.param(lambda job: job.decide_word("x", 1, Word.REFUSED, 0), id="refused"),
+        pytest.param(lambda job: job.decide_time(SECOND), id="not answered in time"),
+        pytest.param(
+            lambda job: [
+                *take(job, job.decide_word("x", 1, Word.HELD, 0)),
+                *job.decide_word("x", 1, Word.PREEMPTED, 0),
+            ][1:],
+            id="preempted",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_next_out", [True, False])
+def test_what_never_ran_or_was_preempted_finishes_no_more(
+    over: Callable[[JobAway], list[OriginEvent]], *, is_next_out: bool
+) -> None:
+    job = job_away()
+    take(job, job.decide_time(0))
+    take(job, over(job))
+    if is_next_out:
+        take(job, job.decide_time(SECOND))
+    assert job.decide_word("x", 1, Word.FINISHED, SECOND) == []
+
+
+@pytest.mark.parametrize(
     ("word", "end", "is_last"),
     [
         (Word.FINISHED, AwayEnd.COMPLETED, True),

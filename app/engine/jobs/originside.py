@@ -83,7 +83,8 @@ class JobAway:
     """A job that its origin could not start.
 
     `peers`: whom to ask, in order, again from the first after the last; `attempts`: the most attempts; `answer_us`: how
-    long a host has to answer an offer; `again`: whether a preempted job is offered again.
+    long a host has to answer an offer; `again`: whether a preempted job is offered again. `asked`: the host of each
+    attempt that may have finished yet: the newest one until it comes to nothing, and those that were taken back.
     """
 
     peers: tuple[str, ...]
@@ -114,9 +115,12 @@ class JobAway:
                 self.state, self.reclaim_us = AwayState.AWARDED, event.reclaim_us
             case AttemptDeclined():
                 self.state = AwayState.WAITING
+                del self.asked[event.attempt]
             case AttemptEnded():
                 self.state = AwayState.ENDED if event.is_last else AwayState.WAITING
                 self.end = event.end if event.is_last else None
+                if not (event.is_last or event.end is AwayEnd.RECLAIMED):
+                    del self.asked[event.attempt]
             case CancelWished():
                 self.is_cancelled = True
             case JobGivenUp():
@@ -165,9 +169,9 @@ class JobAway:
         return [] if self.is_cancelled or self.state is AwayState.ENDED else [CancelWished()]
 
     def decide_word(self, peer: str, attempt: int, word: Word, now_us: int) -> list[OriginEvent]:
-        """Take the word of a host on an attempt. Words on older attempts change nothing, but for one that finished.
+        """Take the word of a host on an attempt. Words on older ones change nothing, but for one that finished.
 
-        As long as no newer attempt was awarded, work that was done meanwhile is not lost.
+        As long as no newer attempt was awarded, work of one that was taken back is not lost.
         """
         if self.state is AwayState.ENDED or self.asked.get(attempt) != peer:
             return []

@@ -21,7 +21,7 @@ class AuditedJob:
     """A job: its number of instances, the number of its last attempt, and whether that is out.
 
     `outputs`: those that it declared, as far as the file tells; `finished`: the attempt that completed at a peer;
-    `is_told`: what became of its outputs is known.
+    `is_told`: what became of its outputs is known; `taken_back`: attempts that may have finished all the same.
     """
 
     count: int
@@ -30,6 +30,7 @@ class AuditedJob:
     is_told: bool = False
     attempt: int = 0
     state: str = "waiting"
+    taken_back: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -109,12 +110,14 @@ def _awarded(jobs: AuditedJobs, row: LogRow) -> None:
 
 def _ended(jobs: AuditedJobs, row: LogRow) -> None:
     job = _job(jobs, row)
-    taken = row.end == "completed" and job.state != "awarded" and 0 < (row.attempt or 0) <= job.attempt
+    taken = row.end == "completed" and job.state != "awarded" and row.attempt in job.taken_back
     if row.attempt and not taken:
         known = (job.attempt, job.state) == (row.attempt, "awarded")
         require(row, Rule.FOLD, known, f"attempt {row.attempt} is not awarded")
     require(row, Rule.FOLD, bool(row.attempt) or job.state not in _OUT, f"job {row.job} is {job.state}")
     job.state = "ended" if row.last == "yes" else "waiting"
+    if row.end == "reclaimed":
+        job.taken_back.add(row.attempt or 0)
     if row.end == "completed":
         job.finished = row.attempt or 0
 
