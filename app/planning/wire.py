@@ -55,7 +55,9 @@ class PlanJobBody(Body):
         None, description="That machine's speed, instead of its type. Without either all machines are as fast."
     )
     memory_mib: MemoryMib | None = Field(None, description="What it needs; by default what its machine type has.")
-    deadline_us: Time | None = Field(None, alias="deadline", description="When it must have ended: within 30 years of the plan.")
+    deadline_us: Time | None = Field(
+        None, alias="deadline", description="When it must have ended: at most 100 years after the plan."
+    )
     value: Money | None = Field(
         None, description="What it earns. A job with a value and no deadline is launched once, if it is worth it."
     )

@@ -28,8 +28,9 @@ _MOST_SEGMENTS = 400
 _MOST_LAUNCHES = 10_000
 """A replay with so many ends, hidden."""
 MOST_OF_PLAN = 20_000_000
-"""A plan's replays have so many steps at most, launches and waits. One takes a third of a microsecond; 100 jobs over 500
-pools have .8 million launches, and up to 20 in a replay.
+"""A plan's replays have so many steps at most, launches and waits. One takes a third of a microsecond.
+
+100 jobs over 500 pools have .8 million launches, and up to 20 in a replay.
 """
 T = TypeVar("T")
 

@@ -153,7 +153,7 @@ def fixed_machine(job: PlanJob, pools: Sequence[PlanPool], question: PlanQuestio
 def job_options(
     job: PlanJob, known: Sequence[KnownPool], fixed: FixedMachine | None, question: PlanQuestion, work: ReplayWork
 ) -> list[PlanOption]:
-    """Return the options that reach the job's probability, and those in no pool. Raises TooManyLaunches, PlanStopped."""
+    """Return a job's options that reach its probability, and those in no pool. Raises TooManyLaunches, PlanStopped."""
     found = [idle_option()] if job.deadline_us is None else []
     found += [fixed_option(job, fixed)] if fixed is not None else []
     for at in work.each(screened(job, known)):
