@@ -160,7 +160,6 @@ def _replay_one(
     segments: Dollars,
     most_steps: int,
 ) -> int:
-    """Replay one start, and return the number of its steps: one more than the most if it needs more."""
     begin_us, saved, scale = float(starts.starts_us[start]), 0.0, starts.scales[start]
     now_us, end_us = begin_us, begin_us + terms.left_us
     lost, available = np.zeros(ways.shape[0], np.bool_), np.zeros(ways.shape[0], np.bool_)
@@ -179,13 +178,10 @@ def _replay_one(
             continue
         until_us, is_lost = now_us + length_us, False
         if way >= 0:
-            drawn_us = starts.drawn_us[start, way]
-            until_us, is_lost, is_hidden = _lost_at(pools, way, now_us, until_us, scale, drawn_us)
+            until_us, is_lost, is_hidden = _lost_at(pools, way, now_us, until_us, scale, starts.drawn_us[start, way])
         if is_hidden:
             return steps
-        count = int(found[LAUNCHES])
-        if count < segments.shape[0]:
-            segments[count] = (float(way), now_us - begin_us, until_us - begin_us, 1.0 if is_lost else 0.0)
+        _note(segments, int(found[LAUNCHES]), way, now_us - begin_us, until_us - begin_us, is_lost)
         _account(found, pools, terms, way, now_us, until_us, is_lost, scale)
         if is_lost:
             kept = kept_after(until_us - now_us, end_us - now_us, saved, ways[way], fixed)
@@ -193,6 +189,13 @@ def _replay_one(
         saved, now_us = kept, until_us
     found[STATE], found[ENDED] = DONE, now_us - begin_us
     return steps
+
+
+@bare
+def _note(segments: Dollars, at: int, way: int, from_us: float, to_us: float, is_lost: bool) -> None:  # noqa: FBT001
+    """Note a stretch on a machine, if it is one of the first."""
+    if at < segments.shape[0]:
+        segments[at] = (float(way), from_us, to_us, 1.0 if is_lost else 0.0)
 
 
 @bare
