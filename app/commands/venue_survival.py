@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from app.commands import options
 from app.commands.fitting import Column, figure, print_fitting
 from app.commands.options import on_service
-from app.commands.output import STDOUT, print_json
+from app.commands.output import STDOUT, print_json, print_text
 from app.commands.pricefiles import time_of
 from app.commands.venue_service import At, VenueName
 from app.domain.inputs import InputError, parse_duration
@@ -18,6 +19,10 @@ from tenure_client import TenureClient, json_of
 from tenure_client.forms.venues import PoolAnswer, PoolSurvivalAnswer
 
 _MOST_NAMED = 8
+_HIGHER_BIDS = (
+    "Counted are the starts that a bid could have made. So a higher bid may show a lower survival: it is also counted "
+    "over starts at higher prices, which a lower bid could not have made."
+)
 
 Kind = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="The pool's machine type.")]
 Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="The pool's zone.")]
@@ -32,7 +37,7 @@ Lifetime = Annotated[
 
 _COLUMNS = (
     Column("lifetime", 9),
-    Column("bid", 9, is_number=True),
+    Column("bid an hour", 9, is_number=True),
     Column("source", 6),
     Column("survival", 9, is_number=True),
     Column("at least", 8, is_number=True),
@@ -106,6 +111,8 @@ def _print(answer: PoolSurvivalAnswer) -> None:
         for point in curve.points
     ]
     print_fitting(STDOUT, _COLUMNS, rows, title)
+    if len({curve.bid for curve in answer.curves}) > 1:
+        print_text(Text(_HIGHER_BIDS, style="dim"))
     if answer.why_not is not None:
         STDOUT.print(f"no curve: {answer.why_not.replace('_', ' ')}", highlight=False)
     if answer.least_bids:
@@ -114,7 +121,7 @@ def _print(answer: PoolSurvivalAnswer) -> None:
             [_length(first.lifetime_s), *(figure(one.points[at].bid) for one in answer.least_bids)]
             for at, first in enumerate(answer.least_bids[0].points)
         ]
-        print_fitting(STDOUT, [Column("lifetime", 9), *shares], lines, "Least bids that reach a survival")
+        print_fitting(STDOUT, [Column("lifetime", 9), *shares], lines, f"Least bids that reach a survival, {answer.currency} an hour")
 
 
 def _length(seconds: float) -> str:
