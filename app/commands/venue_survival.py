@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -19,6 +20,7 @@ from tenure_client import TenureClient, json_of
 from tenure_client.forms.venues import PoolAnswer, PoolSurvivalAnswer
 
 _MOST_NAMED = 8
+_MOST_BIDS, _MOST_PRICE, _DECIMALS = 4, 100_000.0, 6
 _HIGHER_BIDS = (
     "Counted are the starts that a bid could have made. So a higher bid may show a lower survival: it is also counted "
     "over starts at higher prices, which a lower bid could not have made."
@@ -68,6 +70,7 @@ def survival(
     The options must name one pool of the venue.
     """
     at_us = time_of(at, "--at")
+    _check_bids(bid or ())
     pool = _only(name, [*client.pools(name, instance_type=type_, zone=zone)], product)
     answer = client.pool_survival(
         name,
@@ -82,6 +85,14 @@ def survival(
         _print(answer)
     if answer.why_not is not None:
         raise typer.Exit(1)
+
+
+def _check_bids(bids: Sequence[float]) -> None:
+    """Raise InputError if there are too many, or one is no price."""
+    if len(bids) > _MOST_BIDS or not all(0.0 <= one < _MOST_PRICE and round(one, _DECIMALS) == one for one in bids):
+        raise InputError(
+            "--bid: a price from 0 to below 100000 with at most six decimals, up to four times: --bid 0.05 --bid 0.2"
+        )
 
 
 def _only(venue: str, pools: list[PoolAnswer], product: str | None) -> PoolAnswer:
