@@ -184,7 +184,9 @@ def outcome(
         print_json(json_of(answer))
     else:
         end = "failed" if answer.ended_at is None else f"done at {answer.ended_at:%Y-%m-%d %H:%M}"
-        STDOUT.print(f"{plan}, {job}: {end}; said {figure(answer.said_cost)}, paid {figure(answer.cost)}", highlight=False)
+        STDOUT.print(
+            f"{plan}, {job}: {end}; said {figure(answer.said_cost)}, paid {figure(answer.cost)}", highlight=False
+        )
 
 
 def reliability(client: TenureClient, name: VenueName, *, peer: IsPeer = False, as_json: options.Json = False) -> None:

@@ -22,7 +22,7 @@ from app.domain.inputs import InputError, parse_duration
 from app.domain.times import SECOND_US, from_datetime, to_datetime
 from app.domain.values import NAME_PATTERN
 from tenure_client import TenureClient, json_of
-from tenure_client.forms.venues import VenueQuoteAnswer
+from tenure_client.forms.venues import VenueQuoteAnswer, VenueQuotesAnswer
 
 if TYPE_CHECKING:
     from app.platform.settings import Settings
@@ -53,7 +53,6 @@ RevokedByOption = Annotated[
         metavar="price|capacity", show_default="as it was; else price", help="What ends machines of this venue."
     ),
 ]
-
 
 
 def register(app: typer.Typer) -> None:
@@ -172,7 +171,9 @@ def list_venues(client: TenureClient, *, as_json: options.Json = False) -> None:
         print_json({"venues": [json_of(venue) for venue in venues]})
         return
     columns = [Column("venue", 9), Column("pools", 5, is_number=True), Column("prices", 4, is_number=True)]
-    rows = [[one.name, one.pool_count, f"{one.price_count:,}", moment(one.last_price_at), one.currency] for one in venues]
+    rows = [
+        [one.name, one.pool_count, f"{one.price_count:,}", moment(one.last_price_at), one.currency] for one in venues
+    ]
     print_fitting(STDOUT, [*columns, Column("newest price", 7), Column("currency", 2)], rows)
 
 
@@ -207,17 +208,22 @@ def quote(
     if as_json:
         print_json(json_of(answer))
     else:
-        asked = length(answer.lifetime_s)
-        title = f"{name}, {asked} at {probability:g}, {answer.currency}, as of {answer.as_of:%Y-%m-%d %H:%M}"
-        print_fitting(STDOUT, _quote_columns(asked), [_row(one) for one in answer.quotes], title)
-        note = f"price and bid are {answer.currency} an hour, cost and on demand {answer.currency} for the {asked}"
-        print_text(Text(note, style="dim"))
+        _print_quotes(answer)
         if not answer.pool_count:
             STDERR.print(_no_pool(name, type_, zone), markup=False, highlight=False)
         elif len(answer.quotes) < answer.pool_count:
             STDERR.print(f"and {answer.pool_count - len(answer.quotes)} more pools", highlight=False)
     if all(one.why_not is not None for one in answer.quotes):
         raise typer.Exit(1)
+
+
+def _print_quotes(answer: VenueQuotesAnswer) -> None:
+    asked, currency = length(answer.lifetime_s), answer.currency
+    title = f"{answer.venue}, {asked} at {answer.probability:g}, {currency}, as of {answer.as_of:%Y-%m-%d %H:%M}"
+    print_fitting(STDOUT, _quote_columns(asked), [_row(one) for one in answer.quotes], title)
+    if answer.quotes:
+        note = f"price and bid are {currency} an hour, cost and on demand {currency} for the {asked}"
+        print_text(Text(note, style="dim"))
 
 
 def _quote_columns(asked: str) -> list[Column]:

@@ -132,7 +132,8 @@ def _print(answer: PoolSurvivalAnswer) -> None:
             [_length(first.lifetime_s), *(figure(one.points[at].bid) for one in answer.least_bids)]
             for at, first in enumerate(answer.least_bids[0].points)
         ]
-        print_fitting(STDOUT, [Column("lifetime", 9), *shares], lines, f"Least bids that reach a survival, {answer.currency} an hour")
+        title = f"Least bids that reach a survival, {answer.currency} an hour"
+        print_fitting(STDOUT, [Column("lifetime", 9), *shares], lines, title)
 
 
 def _length(seconds: float) -> str:
