@@ -21,12 +21,15 @@ from app.commands.fitting import Column, figure, print_fitting
 from app.commands.options import on_service
 from app.commands.output import STDERR, STDOUT, print_json
 from app.commands.pricefiles import time_of
+from app.commands.words import percent
 from app.domain.inputs import InputError, parse_duration
 from app.domain.times import SECOND_US, age_text, from_datetime, to_datetime
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.plans import PlanAnswer, PlannedJobAnswer, VenueRecordAnswer
 
 _MOST_BYTES = 1_000_000
+_NEARLY_SURE = 1.0 - 1e-9
+"""A mean of shares that are 1, but for what adding them loses."""
 _KNOWN = {
     "jobs": (
         "id", "work_s", "deadline", "on_type", "compute_units", "memory_mib", "value", "penalty", "parallelism", "sigma"
@@ -376,7 +379,9 @@ def _row(job: PlannedJobAnswer) -> list[object]:
 
 def _record_row(one: VenueRecordAnswer) -> list[object]:
     pool = "all" if one.zone is None else f"{one.zone} {one.instance_type}".strip()
-    interval = f"{one.lived_low:.3f} to {one.lived_high:.3f}"
+    interval = f"{percent(one.lived_low)} to {percent(one.lived_high)}"
     costs = figure(one.said_cost), figure(one.paid_cost)
-    promised = "all past starts" if one.promised == 1.0 else figure(one.promised, 3)
-    return [pool, one.count, promised, figure(one.lived, 3), interval, *costs]
+    promised = (
+        "100 % of past starts" if one.promised is not None and one.promised > _NEARLY_SURE else percent(one.promised)
+    )
+    return [pool, one.count, promised, percent(one.lived), interval, *costs]
