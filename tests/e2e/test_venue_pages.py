@@ -265,7 +265,8 @@ def test_the_federation_leads_to_what_plans_promised_of_a_peer(page: Page, servi
 
 PLACES = [
     "venues", "venues/aws-east", "venues/bare", "venues/constant", "venues/scarce", "venues/aws-east?for=x",
-    "venues/aws-east/reliability", "venues/bare/reliability", "plans", "plans/nightly", "plans/worth", "plans/stale", "venues/old", "federation",
+    "venues/aws-east/reliability", "venues/bare/reliability", "plans", "plans/nightly", "plans/worth",
+    "plans/stale", "venues/old", "federation",
 ]  # fmt: skip
 
 

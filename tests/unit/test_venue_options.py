@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,7 +15,7 @@ from app.domain.times import DAY_US, HOUR_US, age_text
 from app.workbench.venues.opening import read_prices
 from tenure_client import TenureClient
 
-NOBODY = cast(TenureClient, None)
+NOBODY = cast(TenureClient, Mock())
 
 
 @pytest.mark.parametrize(
