@@ -75,7 +75,7 @@ IsPeer = Annotated[bool, typer.Option("--peer", help="NAME is a peer.")]
 _COLUMNS = (
     Column("job", 9),
     Column("where", 9),
-    Column("bid", 8, is_number=True),
+    Column("bid an hour", 8, is_number=True),
     Column("checkpoint", 5, is_number=True),
     Column("leave for on-demand at", 7),
     Column("cost", 8, is_number=True),
