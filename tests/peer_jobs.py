@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 
 from app.domain.events import Event, JobOffered, JobRequested, Recorded
@@ -21,6 +22,7 @@ async def submit(
     *,
     offered: bool = False,
     answer_us: int = 60 * SECOND_US,
+    hold_us: int = SECOND_US,
 ) -> None:
     """Append a job of one instance that each of the peers is asked for once; `offered`: to the first one already."""
     cloud_id, log, at_us = await Clouds(database).id_of(cloud), EventLog(database), round(time.time() * SECOND_US)
@@ -34,7 +36,7 @@ async def submit(
         peers=(*peers,),
         attempts=len(peers),
         answer_us=answer_us,
-        hold_us=SECOND_US,
+        hold_us=hold_us,
     )
     offer = JobOffered(at_us=at_us, job=job, attempt=1, peer=peers[0])
     events: list[Event] = [asked, offer] if offered else [asked]
@@ -44,5 +46,19 @@ async def submit(
 
 async def events_of(database: Database, cloud: str, job: str) -> list[Event]:
     """Return a job's events in the log of a cloud."""
-    log = await EventLog(database).tail(await Clouds(database).id_of(cloud), 0, 1000)
-    return [one.event for one in log if getattr(one.event, "job", None) == job]
+    return (await events_by_job(database, cloud)).get(job, [])
+
+
+async def events_by_job(database: Database, cloud: str) -> dict[str, list[Event]]:
+    """Return the events of all jobs in the log of a cloud."""
+    log, cloud_id, seq, found = (
+        EventLog(database),
+        await Clouds(database).id_of(cloud),
+        0,
+        defaultdict[str, list[Event]](list),
+    )
+    while page := await log.tail(cloud_id, seq, 1000):
+        for one in page:
+            found[getattr(one.event, "job", "")].append(one.event)
+        seq = page[-1].seq
+    return dict(found)

@@ -5,14 +5,16 @@ asked for a last word.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
 
-_AT_ONCE = 16
+AT_ONCE = 16
 """Messages to one peer; so those that follow learn that it does not answer."""
+PATIENT_AT_ONCE = 8
+"""Of these, messages that are not urgent: so there is always a place for an offer."""
 _TALKS_OF_PEER = 4
 _SLOW_S = 1.0
 """A peer that took longer for an answer has only one talk at a time, for a minute."""
@@ -24,23 +26,25 @@ _USED = 0.5
 _MOST_OFFERS = 1000
 LONGEST_PAUSE_S = 30.0
 BROKEN_AFTER = 5
-_ASKED_FOR_S, _ASKED_AT_MOST_S = 60.0, 600.0
-"""For so long a host is asked for its last word on an attempt; for the longer time while it answers for others."""
-_ANSWERS_S = 5.0
+_SILENT_FOR_S, _ASKED_AT_MOST_S = 60.0, 600.0
+"""A host is asked for its last word for the longer time at most, or until it has answered nothing for the shorter."""
 _NOTED_FOR_S = 5.0
 """Offers that another worker has to do with by now are no longer noted here."""
 
 Attempt = tuple[str, int]
 """A job and the number of its attempt."""
+Pair = tuple[int, str]
+"""A cloud's number and a peer's name."""
 
 
 @dataclass(slots=True)
 class Contact:
     """The failures in a row of the requests to a peer, and until when none is sent: for these, or at its word.
 
-    `slow_until_s`: until when it counts as slow; `talks`, `slow_talks`, `messages`: its places. `heard_s`: when it last
-    answered; `took_s`: the time that its answers take. `offers`: those that are out for each cloud,
-    and when that was noted.
+    `slow_until_s`: until when it is slow; `talks`, `slow_talks`, `messages`, `patient`: its places, the last ones
+    of messages that are not urgent; `patient_out`: how many of these are taken. `heard_s`: when it last answered;
+    `offer_took_s`, `took_s`: the time that it takes to answer an offer, and another message. `offers`: those that are
+    out for each cloud, with the awards beside them, and when that was noted.
     """
 
     failures: int = 0
@@ -49,11 +53,14 @@ class Contact:
     told_until_s: float = 0.0
     slow_until_s: float = 0.0
     heard_s: float = -inf
+    offer_took_s: float | None = None
     took_s: float | None = None
     offers: dict[int, tuple[int, float]] = field(default_factory=dict)
     talks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_TALKS_OF_PEER))
     slow_talks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
-    messages: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    messages: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    patient: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PATIENT_AT_ONCE))
+    patient_out: int = 0
 
     def failed(self, sent_s: float) -> None:
         """Note a failure. Requests that were under way when one failed are the same failure."""
@@ -62,10 +69,13 @@ class Contact:
         self.failures, self.failed_s = self.failures + 1, monotonic()
         self.not_before_s = monotonic() + min(LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
 
-    def answered(self, sent_s: float) -> None:
+    def answered(self, sent_s: float, *, is_offer: bool) -> None:
         """Note that a request was answered, or that no answer came in time."""
         took_s = monotonic() - sent_s
-        self.took_s = took_s if self.took_s is None else self.took_s + _NEWEST * (took_s - self.took_s)
+        if is_offer:
+            self.offer_took_s = _later(self.offer_took_s, took_s)
+        else:
+            self.took_s = _later(self.took_s, took_s)
         if took_s > _SLOW_S:
             self.slow_until_s = monotonic() + _SLOW_FOR_S
 
@@ -74,18 +84,33 @@ class Contact:
         self.failures, self.not_before_s, self.heard_s = 0, 0.0, monotonic()
 
     def most_offers(self, answer_s: float) -> int:
-        """Return how many offers may be out at a time, so that all are answered within the time of one.
+        """Return how many offers and awards may be out at a time, so that each offer is answered within its time.
 
-        Those to a peer that does not answer end with their time all the same.
+        They share places, so the slower kind counts. Offers to a peer that is broken end without a message.
         """
-        if self.failures:
+        if self.is_broken:
             return _MOST_OFFERS
-        rounds = 1.0 if self.took_s is None else _USED * answer_s / max(self.took_s, 1e-3)
-        return min(_AT_ONCE * max(int(rounds), 1), _MOST_OFFERS)
+        took_s = max(self.offer_took_s or 0.0, self.took_s or 0.0)
+        rounds = 1.0 if self.offer_took_s is None else _USED * answer_s / max(took_s, 1e-3)
+        return min((AT_ONCE - self.patient_out) * max(int(rounds), 1), _MOST_OFFERS)
 
     def lane(self) -> AbstractAsyncContextManager[None]:
         """Return the line in which its talks stand before they get a place."""
         return self.slow_talks if monotonic() < self.slow_until_s else self.talks
+
+    @asynccontextmanager
+    async def place(self, *, is_urgent: bool) -> AsyncIterator[None]:
+        """Wait for the place of one message."""
+        if is_urgent:
+            async with self.messages:
+                yield
+            return
+        async with self.patient, self.messages:
+            self.patient_out += 1
+            try:
+                yield
+            finally:
+                self.patient_out -= 1
 
     def told_to_wait(self, seconds: int) -> None:
         """Send nothing for a while. A peer that takes no more messages for now has not failed."""
@@ -111,31 +136,45 @@ class Contact:
 
 
 class LastWords:
-    """Since when attempts whose lease is over wait for the last word of their host."""
+    """The attempts whose lease is over and that wait for the last word of a host, in the talks with it about a cloud.
+
+    A worker that does not talk to the host does not know what it says, so it decides nothing of them.
+    """
 
     def __init__(self) -> None:
-        self._since_s: dict[int, dict[Attempt, float]] = {}
+        self._since_s: dict[Pair, dict[Attempt, float]] = {}
+        self._failed: dict[Pair, set[Attempt]] = {}
 
-    def awaited(self, cloud_id: int, overdue: Mapping[Attempt, Contact]) -> set[Attempt]:
-        """Return the attempts whose hosts are asked: until they say something, could not be reached, or for too long.
+    def ask(self, pair: Pair, overdue: Iterable[Attempt]) -> None:
+        """Note for all attempts of a pair whose lease is over that the host is asked from now on, if it was not yet."""
+        before, now_s = self._since_s.get(pair, {}), monotonic()
+        self._since_s[pair] = since_s = {key: before.get(key, now_s) for key in overdue}
+        self._failed[pair] = self._failed.get(pair, set()) & since_s.keys()
+        if not since_s:
+            del self._since_s[pair], self._failed[pair]
 
-        `overdue`: all attempts of the cloud whose lease is over.
-        """
-        before, now_s = self._since_s.get(cloud_id, {}), monotonic()
-        self._since_s[cloud_id] = since_s = {key: before.get(key, now_s) for key in overdue}
-        return {key for key, contact in overdue.items() if _is_awaited(since_s[key], contact)}
+    def over(self, pair: Pair, contact: Contact) -> set[Attempt]:
+        """Return the attempts that wait no more: the host said something, could not be reached, or took too long."""
+        return {key for key in self._since_s.get(pair, {}) if not self.is_awaited(pair, key, contact)}
 
-    def is_awaited(self, cloud_id: int, key: Attempt, contact: Contact) -> bool:
+    def is_awaited(self, pair: Pair, key: Attempt, contact: Contact) -> bool:
         """Return True for an attempt that waits, which is asked for at once, whatever failed before."""
-        return _is_awaited(self._since_s.get(cloud_id, {}).get(key, -inf), contact)
+        since_s, now_s = self._since_s.get(pair, {}).get(key, -inf), monotonic()
+        has_failed = contact.is_broken or key in self._failed.get(pair, ())
+        is_lost = has_failed and contact.failures > 0 and contact.failed_s >= since_s
+        is_silent = now_s >= max(since_s, contact.heard_s) + _SILENT_FOR_S
+        return not (is_lost or is_silent) and now_s < since_s + _ASKED_AT_MOST_S
 
-    def told(self, cloud_id: int, key: Attempt) -> None:
+    def told(self, pair: Pair, key: Attempt) -> None:
         """Note that an attempt is not waited for: its host has said something, or there is nobody to ask."""
-        if key in self._since_s.get(cloud_id, {}):
-            self._since_s[cloud_id][key] = -inf
+        if key in self._since_s.get(pair, {}):
+            self._since_s[pair][key] = -inf
+
+    def failed(self, pair: Pair, key: Attempt) -> None:
+        """Note that a message about an attempt failed. If the host answers others all the same, it is asked again."""
+        if key in self._since_s.get(pair, {}):
+            self._failed[pair].add(key)
 
 
-def _is_awaited(since_s: float, contact: Contact) -> bool:
-    waited_s = monotonic() - since_s
-    answers = monotonic() - contact.heard_s < _ANSWERS_S
-    return contact.failed_s < since_s and waited_s < (_ASKED_AT_MOST_S if answers else _ASKED_FOR_S)
+def _later(before: float | None, newest: float) -> float:
+    return newest if before is None else before + _NEWEST * (newest - before)

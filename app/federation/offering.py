@@ -14,13 +14,16 @@ _NOBODY = Contact()
 """A peer that was not spoken to."""
 
 
-def held_back(cloud_id: int, jobs: Iterable[JobRecord], contacts: Mapping[str, Contact]) -> set[str]:
+def held_back(
+    cloud_id: int, jobs: Iterable[JobRecord], awards: Mapping[str, int], contacts: Mapping[str, Contact]
+) -> set[str]:
     """Return the jobs that are not offered now, of those of a cloud that run nowhere, and note the offers that are out.
 
     An offer has its time from when it is written down. More than a peer answers in that time would end as its silence,
     and room would be held in vain. A job that has another peer is offered all the same: it gets there in the end.
+    `awards`: how many by peer stand beside the offers in the same places.
     """
-    out, found = Counter[str](), set[str]()
+    out, found = Counter[str](awards), set[str]()
     waiting = list[JobRecord]()
     for record in jobs:
         away = record.away

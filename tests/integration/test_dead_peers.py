@@ -36,7 +36,7 @@ async def test_sixteen_dead_peers_are_passed_over_in_one_append(
             await submit(database, "open", f"new-{number}", (*DEAD, "far"))
         async with open_worker(Settings(database_url=database_url, peer_allow_private=True)) as worker:
             broken = Contact(BROKEN_AFTER, not_before_s=time.monotonic() + 60)
-            monkeypatch.setattr(worker.job_keeper, "_contacts", dict.fromkeys(DEAD, broken))
+            monkeypatch.setattr(worker.job_keeper.messenger, "contacts", dict.fromkeys(DEAD, broken))
             while len({*far.jobs}) < JOBS + 1:
                 await worker.job_keeper.keep_jobs()
     for number in range(JOBS):

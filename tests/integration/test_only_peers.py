@@ -28,7 +28,7 @@ async def test_the_only_peer_of_a_job_is_asked_although_it_did_not_answer_for_lo
         async with open_worker(Settings(database_url=database_url, peer_allow_private=True)) as worker:
             now_s = time.monotonic()
             broken = Contact(BROKEN_AFTER, failed_s=now_s - 1, not_before_s=now_s + 60)
-            monkeypatch.setattr(worker.job_keeper, "_contacts", {"far": broken})
+            monkeypatch.setattr(worker.job_keeper.messenger, "contacts", {"far": broken})
             await submit(database, "open", "j", answer_us=4 * SECOND_US)
             await worker.job_keeper.keep_jobs()
             assert not far.jobs, "it rests still"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Iterable
 
 import pytest
-from peer_jobs import events_of
+from peer_jobs import events_by_job
 
 from app.domain.events import JobAwarded, JobEnded, JobOffered, JobRequested, Recorded
 from app.domain.jobs import AwayEnd, Federate
 from app.domain.times import SECOND_US
+from app.federation import contacts
 from app.platform.database.database import Database
 from app.platform.settings import Settings
 from app.processes.wiring import open_worker
@@ -26,10 +28,15 @@ class FinishedPeer(Peer):
     word = "finished"
     takes_s = 0.0
     refuses = 0
+    broken = ""
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         self.jobs.append(head.split(b"/offers/")[1].split(b"/")[0].decode())
+        if self.jobs[-1] == self.broken:
+            writer.write(b"HTTP/1.1 503 Broken\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            writer.close()
+            return
         await asyncio.sleep(self.takes_s)
         self.refuses -= 1
         status, body = (b"429 Slow\r\nRetry-After: 1", b"{}") if self.refuses >= 0 else (b"200 OK", self._said())
@@ -92,9 +99,43 @@ async def test_the_host_may_take_its_time_or_take_some_messages_later(
         for job in jobs:
             await left_alone(database, job)
         await ends_of(database, database_url, *jobs)
-    for job in jobs:
-        [ended] = [one for one in await events_of(database, "open", job) if isinstance(one, JobEnded)]
-        assert ended.end is AwayEnd.COMPLETED
+    assert await first_ends(database, jobs) == dict.fromkeys(jobs, AwayEnd.COMPLETED)
+
+
+@pytest.mark.anyio
+async def test_a_failure_about_one_job_takes_no_other_back(database: Database, database_url: str) -> None:
+    """It comes at once, before any of the answers about the others."""
+    far = FinishedPeer()
+    far.takes_s, far.broken = 1.0, "left-7-broken"
+    jobs = {f"left-{number}-broken" for number in range(40)}
+    server = await asyncio.start_server(far.answer, "127.0.0.1", 0)
+    async with server:
+        await begin(database, server.sockets[0].getsockname()[1])
+        for job in jobs:
+            await left_alone(database, job)
+        await ends_of(database, database_url, *jobs)
+    assert await first_ends(database, jobs) == dict.fromkeys(jobs, AwayEnd.COMPLETED) | {far.broken: AwayEnd.RECLAIMED}
+
+
+@pytest.mark.anyio
+async def test_a_worker_that_does_not_talk_to_the_host_takes_nothing_back(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hears nothing, and must not take that for silence, however long the other one's talks take."""
+    monkeypatch.setattr(contacts, "_SILENT_FOR_S", 2.0)
+    far = FinishedPeer()
+    far.takes_s = 1.0
+    jobs = {f"left-{number}-for-two" for number in range(80)}
+    server = await asyncio.start_server(far.answer, "127.0.0.1", 0)
+    settings = Settings(database_url=database_url, peer_allow_private=True)
+    async with server:
+        await begin(database, server.sockets[0].getsockname()[1])
+        for job in jobs:
+            await left_alone(database, job)
+        async with open_worker(settings) as one, open_worker(settings) as other, asyncio.timeout(60):
+            while not all((await first_ends(database, jobs)).values()):
+                await asyncio.gather(one.job_keeper.keep_jobs(), other.job_keeper.keep_jobs())
+    assert await first_ends(database, jobs) == dict.fromkeys(jobs, AwayEnd.COMPLETED)
 
 
 @pytest.mark.anyio
@@ -113,6 +154,12 @@ async def begin(database: Database, port: int) -> None:
         await database.execute("UPDATE peer SET url = %(url)s", {"url": f"http://127.0.0.1:{port}"})
 
 
+async def first_ends(database: Database, jobs: Iterable[str]) -> dict[str, AwayEnd | None]:
+    """Return the first end of each job, None before that."""
+    known = await events_by_job(database, "open")
+    return {job: next((one.end for one in known.get(job, ()) if isinstance(one, JobEnded)), None) for job in jobs}
+
+
 async def ends_of(database: Database, database_url: str, *jobs: str) -> list[JobEnded]:
     """Return the ends of the first of some jobs, once a worker that has just begun has written one for each."""
     async with (
@@ -121,8 +168,7 @@ async def ends_of(database: Database, database_url: str, *jobs: str) -> list[Job
     ):
         while True:
             await worker.job_keeper.keep_jobs()
-            found = [
-                [one for one in await events_of(database, "open", job) if isinstance(one, JobEnded)] for job in jobs
-            ]
+            known = await events_by_job(database, "open")
+            found = [[one for one in known.get(job, ()) if isinstance(one, JobEnded)] for job in jobs]
             if all(found):
                 return found[0]

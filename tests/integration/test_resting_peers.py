@@ -28,7 +28,7 @@ async def test_a_job_whose_only_peer_rests_waits_until_it_is_asked_again(
         async with open_worker(Settings(database_url=database_url, peer_allow_private=True)) as worker:
             now_s = time.monotonic()
             broken = Contact(BROKEN_AFTER, failed_s=now_s, not_before_s=now_s + 60)
-            monkeypatch.setattr(worker.job_keeper, "_contacts", {"far": broken})
+            monkeypatch.setattr(worker.job_keeper.messenger, "contacts", {"far": broken})
             for _ in range(5):
                 await worker.job_keeper.keep_jobs()
             waiting = await events_of(database, "open", "patient")

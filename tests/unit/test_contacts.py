@@ -30,11 +30,11 @@ async def most_at_once(contact: Contact, talks: int) -> int:
 @pytest.mark.anyio
 async def test_one_peer_takes_four_places_and_a_slow_one_a_single_place() -> None:
     contact = Contact()
-    contact.answered(monotonic() - 0.5)
+    contact.answered(monotonic() - 0.5, is_offer=True)
     assert await most_at_once(contact, 10) == 4
-    contact.answered(monotonic() - 1.5)
+    contact.answered(monotonic() - 1.5, is_offer=False)
     assert await most_at_once(contact, 10) == 1
-    contact.answered(monotonic())
+    contact.answered(monotonic(), is_offer=True)
     assert await most_at_once(contact, 10) == 1, "for a minute, whatever it answers meanwhile"
     contact.slow_until_s = monotonic()
     assert await most_at_once(contact, 10) == 4
@@ -44,42 +44,77 @@ def test_more_offers_than_a_peer_answers_in_time_are_not_out() -> None:
     contact = Contact()
     assert contact.most_offers(5.0) == 16, "nothing is known of it yet"
     for took_s, most in ((3.2, 16), (0.5, 80), (0.001, 1000)):
-        contact.took_s = took_s
+        contact.offer_took_s = took_s
         assert contact.most_offers(5.0) == most
-    contact.took_s = 3.2
+    contact.took_s = 0.5
+    assert contact.most_offers(5.0) == 80, "awards take places beside the offers"
+    contact.offer_took_s, contact.took_s = 3.2, 0.001
+    assert contact.most_offers(5.0) == 16, "quick answers to other messages make no offer quicker"
     contact.failed(monotonic())
-    assert contact.most_offers(5.0) == 1000, "no job waits for a peer that does not answer"
+    assert contact.most_offers(5.0) == 16, "one failure is no reason to send it more"
+    for _ in range(4):
+        contact.failed(monotonic())
+    assert contact.most_offers(5.0) == 1000, "no job waits for a peer that has not answered for long"
     contact.heard()
     assert contact.most_offers(5.0) == 16
 
 
-def test_a_last_word_is_waited_for_until_it_comes_or_the_host_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s, contact, words = 100.0, Contact(), LastWords()
-    monkeypatch.setattr(contacts, "monotonic", lambda: now_s)
-    told, failed, waits = (("told", 1), ("failed", 1), ("waits", 1))
+PAIR = 1, "far"
+TOLD, FAILED, WAITS = ("told", 1), ("failed", 1), ("waits", 1)
 
-    def awaited(*overdue: tuple[str, int]) -> set[tuple[str, int]]:
-        return words.awaited(1, dict.fromkeys(overdue, contact))
 
-    assert not words.is_awaited(1, told, contact), "its lease is not over"
-    contact.failed(now_s)
-    now_s += 1
-    assert awaited(told, failed) == {told, failed}, "what failed before says nothing of now"
-    assert words.is_awaited(1, told, contact)
-    words.told(1, told)
-    assert awaited(told, failed) == {failed}
-    now_s += 1
-    contact.failed(now_s)
-    assert awaited(told, failed) == set()
-    now_s += 1
-    assert awaited(waits) == {waits}
-    now_s += 61
-    assert awaited(waits) == set(), "not for ever"
+class Clock:
+    """The clock of what is known of peers, which a test moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 100.0
+        monkeypatch.setattr(contacts, "monotonic", lambda: self.now_s)
+
+
+def asked(words: LastWords, *overdue: tuple[str, int]) -> LastWords:
+    words.ask(PAIR, overdue)
+    return words
+
+
+def test_a_last_word_is_waited_for_until_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, contact, words = Clock(monkeypatch), Contact(), LastWords()
+    assert not words.is_awaited(PAIR, TOLD, contact), "its lease is not over"
+    contact.failed(clock.now_s)
+    clock.now_s += 1
+    assert asked(words, TOLD, WAITS).over(PAIR, contact) == set(), "what failed before says nothing of now"
+    words.told(PAIR, TOLD)
+    assert asked(words, TOLD, WAITS).over(PAIR, contact) == {TOLD}
+    assert asked(words, WAITS).over(PAIR, contact) == set(), "what is over is forgotten"
+    assert asked(words).over(PAIR, contact) == set()
+
+
+def test_a_failure_ends_the_wait_for_what_it_was_about_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, contact = Clock(monkeypatch), Contact()
+    words = asked(LastWords(), FAILED, WAITS)
+    contact.failed(clock.now_s)
+    words.failed(PAIR, FAILED)
+    assert words.over(PAIR, contact) == {FAILED}
     contact.heard()
-    assert awaited(waits) == {waits}, "it answers for others, so it will for this one"
-    now_s += 600
+    assert words.over(PAIR, contact) == set(), "it answers for others, so it will for this one"
+    for _ in range(5):
+        contact.failed(clock.now_s)
+    assert words.over(PAIR, contact) == {FAILED, WAITS}, "it has not answered for long"
+
+
+def test_a_last_word_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, contact, words = Clock(monkeypatch), Contact(), asked(LastWords(), WAITS)
+    clock.now_s += 59
+    assert words.over(PAIR, contact) == set()
     contact.heard()
-    assert awaited(waits) == set()
+    clock.now_s += 59
+    assert words.over(PAIR, contact) == set(), "it answered for others, and is slow"
+    clock.now_s += 1
+    assert words.over(PAIR, contact) == {WAITS}, "nothing for a minute"
+    contact.heard()
+    assert words.over(PAIR, contact) == set()
+    clock.now_s += 600
+    contact.heard()
+    assert words.over(PAIR, contact) == {WAITS}
 
 
 def test_offers_of_other_clouds_take_places_as_long_as_they_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,14 @@ class LeaseTerms:
 
     def reclaim_us(self, answered_at_us: int) -> int:
         """Return when the same is sure on the clock of the origin, which heard of the held room at a time of it."""
-        return answered_at_us + round((self.hold_us + self.runs_us) * _CLOCK_SLACK) + self.margin_us
+        return answered_at_us + self._lasts_us() + self.margin_us
+
+    def held_until_us(self, reclaim_us: int) -> int:
+        """Return until when the host may hold room, on the clock of the origin, which takes the attempt back then."""
+        return reclaim_us - self.margin_us - self._lasts_us() + self.hold_us
+
+    def _lasts_us(self) -> int:
+        return round((self.hold_us + self.runs_us) * _CLOCK_SLACK)
 
 
 class Wish(StrEnum):

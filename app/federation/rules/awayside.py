@@ -12,7 +12,7 @@ from app.domain.events import Event, JobAwarded, JobDeclined, JobEnded, JobOffer
 from app.domain.jobs import AwayEnd, Word
 from app.engine.cloud import Cloud, JobRecord
 from app.engine.jobs import originside
-from app.engine.jobs.attempts import Wish
+from app.engine.jobs.attempts import HOLD_MAX_US, Wish
 from app.engine.jobs.originside import OriginEvent
 from app.federation.rules.reasons import REFUSED_BY_ALL
 
@@ -33,11 +33,27 @@ class Heard(NamedTuple):
 
 
 class DueMessage(NamedTuple):
-    """A message that is due to a peer, until its answer changes the state."""
+    """A message that is due to a peer, until its answer changes the state. `is_urgent`: its time ends soon."""
 
     peer: str
     wish: Wish
     record: JobRecord
+    is_urgent: bool = False
+
+    def is_recent(self, at_us: int) -> bool:
+        """Return True if `until_us` may be yet to come: of very many messages few are."""
+        return at_us < self.record.away.at_us + self.record.away.answer_us + HOLD_MAX_US
+
+    @property
+    def until_us(self) -> int | None:
+        """The time until which an offer is to be answered, or room is held for an award; None: it has no such time."""
+        match self.wish:
+            case Wish.OFFER:
+                return self.record.away.at_us + self.record.away.answer_us
+            case Wish.AWARD:
+                return self.record.away.terms.held_until_us(self.record.away.reclaim_us)
+            case _:
+                return None
 
 
 def wishes(cloud: Cloud, peer: str) -> Iterator[DueMessage]:
