@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from peer_jobs import submit
 
-from app.federation import jobs
+from app.federation import messenger
 from app.platform.database.database import Database
 from app.platform.settings import Settings
 from app.processes.wiring import open_worker
@@ -21,9 +21,9 @@ AT_ONCE = 4
 async def test_an_offer_goes_first_and_everybody_is_asked_for_once_before_somebody_twice(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three rounds of a turn send twelve messages here; what was asked for is due again two seconds later."""
-    monkeypatch.setattr(jobs, "_MOST_TOLD", AT_ONCE)
-    monkeypatch.setattr(jobs, "_POLL_S", 0.0)
+    """A talk puts four messages in order at a time here; what was asked for is due again at once."""
+    monkeypatch.setattr(messenger, "_MOST_PLANNED", AT_ONCE)
+    monkeypatch.setattr(messenger, "_POLL_S", 0.0)
     peer = Peer()
     server = await asyncio.start_server(peer.answer, "127.0.0.1", 0)
     async with server:
