@@ -22,10 +22,11 @@ from app.commands.fitting import Column, print_fitting
 from app.commands.options import LOCAL, Json, Token, Url
 from app.commands.output import STDOUT, print_json, print_text
 from app.domain.inputs import InputError
+from app.managing.batch import BatchCluster, ManagerRuns
 from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.checkpointing.placing import launcher_of
 from app.managing.declared import Declared, read_cluster
-from app.managing.manager import BatchCluster, Manager, ManagerRuns
+from app.managing.manager import Manager
 from app.managing.programs import INSTALL, ProgramFailed, missing_programs
 from app.managing.reporting import Reporter
 from tenure_client import TenureClient

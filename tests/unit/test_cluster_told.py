@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -128,11 +129,8 @@ def test_prices_of_pools_are_bounded() -> None:
             cluster_of_toml(FILE + line)
 
 
-class _Ends:
-    """Slurm, as far as it is asked here: how a job ended."""
-
-    def end_of(self, job: str) -> str:
-        return f"completed {job}"
+def ends(jobs: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    return {name: f"completed {name}" for name in jobs}
 
 
 def job(name: str, state: str, nodes: str = "") -> QueuedJob:
@@ -146,22 +144,22 @@ def kinds(events: Events) -> list[str]:
 def test_looks_are_compared_and_a_new_manager_tells_nothing_twice(tmp_path: Path) -> None:
     events = Events(tmp_path / "events.jsonl")
     idle, bad = (NodeState.IDLE, False), (NodeState.BAD, False)
-    Telling(_Ends(), events).look({"a": bad}, [job("1", "PENDING")])  # type: ignore[arg-type]
+    Telling(ends, events).look({"a": bad}, [job("1", "PENDING")])
     for _ in range(2):
-        Telling(_Ends(), events).look({"a": idle}, [job("1", "RUNNING", "a")])  # type: ignore[arg-type]
-    telling = Telling(_Ends(), events)  # type: ignore[arg-type]
+        Telling(ends, events).look({"a": idle}, [job("1", "RUNNING", "a")])
+    telling = Telling(ends, events)
     telling.look({"a": idle}, [job("1", "COMPLETING", "a")])
     telling.look({}, [job("1", "PENDING")])
     telling.look({}, [job("1", "RUNNING", "b")])
-    Telling(_Ends(), events).look({}, [])  # type: ignore[arg-type]
-    telling = Telling(_Ends(), events)  # type: ignore[arg-type]
+    Telling(ends, events).look({}, [])
+    telling = Telling(ends, events)
     telling.look({}, [job("2", "RUNNING", "b")])
     now = [job("2", "PENDING"), job("2", "COMPLETING"), job("3", "PENDING")]
     assert [telling.has_lost_its_node(one) for one in now] == [True, False, False]
     telling.ended("2", "failed")
     telling.look({}, [job("2", "COMPLETING", "b")])
     telling.look({}, [])
-    Telling(_Ends(), events).look({}, [])  # type: ignore[arg-type]
+    Telling(ends, events).look({}, [])
     assert kinds(events) == [
         "job_seen", "node_ready", "job_started", "job_requeued", "job_started", "job_ended",
         "job_seen", "job_started", "job_ended",
