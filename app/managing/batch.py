@@ -62,6 +62,14 @@ class BatchCluster:
         place_launcher(self.wanted)
         self.slurm.start()
 
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return the cores and the memory in MiB of a node of each pool whose cloud tells them."""
+        found = {}
+        for pool in self.wanted.pools:
+            with suppress(ClientError):
+                found[pool.name] = self.buyer.size(pool)
+        return found
+
     def check_there(self) -> None:
         """Raise InputError if the cluster was never created, or is deleted."""
         if not self.slurm.conf.exists():

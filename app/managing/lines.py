@@ -21,7 +21,8 @@ class QueuedJob(NamedTuple):
     ran_s: since its present start; limit_s: how long it may run; None: for ever.
 
     number, submitted: by which the record of ended jobs knows it, the time as Slurm writes it; empty: not told.
-    cores, memory_mib: what it needs of one node at least. is_anywhere: it is in the partition of all pools.
+    cores, memory_mib: what it needs of one node at least; cores_in_all: of all its nodes together.
+    is_anywhere: it is in the partition of all pools.
     """
 
     job_id: str
@@ -38,6 +39,7 @@ class QueuedJob(NamedTuple):
     submitted: str = ""
     cores: int = 1
     memory_mib: int = 0
+    cores_in_all: int = 1
     is_anywhere: bool = False
 
     @property
@@ -71,7 +73,7 @@ def job_of(fields: Sequence[str], pools: tuple[str, ...]) -> QueuedJob:
     """Return the job of a line. Raise ProgramFailed if it is not one."""
     try:
         job_id, state, partition, count, reason, nodes, ran, limit, comment, name, number, submitted, *size = fields
-        node_count, cores, memory_mib = int(count), *_size(*size, is_one=partition == ANY)
+        node_count, (cores, memory_mib, in_all) = int(count), _size(*size, is_one=partition == ANY)
     except ValueError:
         raise ProgramFailed(f"squeue writes what is no job: {fields!r:.200}") from None
     may = pools if partition == ANY else tuple(partition.split(","))
@@ -80,15 +82,18 @@ def job_of(fields: Sequence[str], pools: tuple[str, ...]) -> QueuedJob:
     comment, name = _plain(comment), _plain(name)
     return QueuedJob(
         job_id, state, may, node_count, reason, nodes, seconds_of(ran), limit_s, comment, name,
-        number, submitted, cores, memory_mib, partition == ANY,
+        number, submitted, cores, memory_mib, in_all, partition == ANY,
     )  # fmt: skip
 
 
-def _size(cores_of_node: str, cores: str, memory: str, *, is_one: bool) -> tuple[int, int]:
-    """Return the cores and the MiB that a job needs of one node at least. is_one: it may have one node only."""
+def _size(cores_of_node: str, cores: str, memory: str, *, is_one: bool) -> tuple[int, int, int]:
+    """Return the cores and the MiB that a job needs of one node at least, and the cores in all.
+
+    is_one: it may have one node only.
+    """
     number, unit = (memory[:-1], memory[-1:]) if memory[-1:] in _UNITS else (memory, "M")
     least = max(int(cores_of_node), int(cores) if is_one else 1)
-    return least, int(float(number) * _UNITS[unit])
+    return least, int(float(number) * _UNITS[unit]), int(cores)
 
 
 def _plain(text: str) -> str:

@@ -21,6 +21,7 @@ from app.clusters.rules.deciding import (
     View,
     pool_of,
 )
+from app.clusters.rules.fitting import misfit
 from app.clusters.rules.reconciling import decide
 from app.clusters.rules.saving import saving_of
 from app.clusters.rules.wanted import PoolWanted
@@ -179,16 +180,20 @@ class Manager:
             self._bury(dead)
         self._jobs = jobs
         self._telling.look(nodes, jobs)
-        waiting = [seen for job in jobs if (seen := _waiting(job)) is not None]
+        queue = [seen for job in jobs if (seen := waiting(job)) is not None]
+        sizes = cluster.sizes() if queue else {}
+        misfits = {job.job_id: misfit(cluster.wanted, instances, sizes, job) for job in queue}
+        self._telling.look_at_misfits({job: why for job, why in misfits.items() if why})
         return View(
             instances,
             alive,
             self._with_idle(nodes),
-            waiting,
+            queue,
             self._refusing(),
             _free_in_s(jobs),
             _saving_s(jobs),
             self._joining.forgotten(alive, nodes.keys()),
+            sizes,
         )
 
     def _mend_slurm(self) -> None:
@@ -342,9 +347,10 @@ def _saving_s(jobs: Iterable[QueuedJob]) -> dict[str, float]:
     return {node: of_node_s for node, of_node_s in found_s.items() if of_node_s < inf}
 
 
-def _waiting(job: QueuedJob) -> SeenJob | None:
+def waiting(job: QueuedJob) -> SeenJob | None:
     """Return a job that waits for nodes or was held by Slurm; None for one that waits for something else, or runs."""
     reason = job.reason.lower().replace(" ", "_")
     if job.state != "PENDING" or (reason != _HELD and reason.startswith(_NOT_ELIGIBLE)):
         return None
-    return SeenJob(job.job_id, job.pools, job.node_count, reason == _HELD, job.limit_s)
+    size = job.cores, job.memory_mib, job.cores_in_all, job.is_anywhere
+    return SeenJob(job.job_id, job.pools, job.node_count, reason == _HELD, job.limit_s, *size)

@@ -18,9 +18,13 @@ _RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED")
 
 @dataclass(slots=True)
 class _ToldOfJob:
-    """The nodes on which a job was last told to run; empty: it waits. key: by which the record of ends knows it."""
+    """The nodes on which a job was last told to run; empty: it waits.
+
+    misfit: why no pool can hold it. key: by which the record of ends knows it.
+    """
 
     nodes: str = ""
+    misfit: str = ""
     key: tuple[str, str] = ("", "")
 
 
@@ -42,6 +46,8 @@ class Telling:
             self._ready.add(str(event.get("node")))
         elif kind in {"job_seen", "job_requeued"}:
             self._jobs[job] = _ToldOfJob()
+        elif kind in {"job_impossible", "job_possible"} and job in self._jobs:
+            self._jobs[job].misfit = str(event.get("why", ""))
         elif kind == "job_started":
             self._jobs[job] = _ToldOfJob(str(event.get("node")))
         elif kind == "job_ended":
@@ -71,6 +77,15 @@ class Telling:
             self._events.write("job_ended", job=name, state=ends[name])
             self._ends.pop(name, None)
             del self._jobs[name]
+
+    def look_at_misfits(self, misfits: Mapping[str, str]) -> None:
+        """Tell once of each job that no pool can ever hold why, and once more if one can after all."""
+        for name, told in self._jobs.items():
+            why = misfits.get(name, "")
+            if why != told.misfit:
+                told.misfit = why
+                facts = {"why": why} if why else {}
+                self._events.write("job_impossible" if why else "job_possible", job=name, **facts)
 
     def close(self, ends: Mapping[str, str], otherwise: str) -> None:
         """Tell that all jobs are over, each with its end. otherwise: of those that have none."""

@@ -119,6 +119,22 @@ def test_what_is_told_becomes_nodes_jobs_and_checkpoints(shop: httpx2.Client) ->
     assert job["lost_s"] == 44.5, "the restore tells it exactly"
 
 
+def test_a_deleted_cluster_says_so(shop: httpx2.Client) -> None:
+    put(shop, "ended")
+    tell(shop, "ended", *LIFE[:6], loop_s=0.1)
+    assert shop.get("/v1/clusters/ended").json()["deleted_at"] is None
+    tell(shop, "ended", event(90, "cluster_deleted"))
+    shown = shop.get("/v1/clusters/ended").json()
+    assert (shown["is_managed"], shown["deleted_at"]) == (False, rfc3339(BEGIN_US + 90_000_000))
+    assert (shown["node_count"], shown["running_count"], shown["waiting_count"]) == (0, 0, 0)
+    page = shop.get("/ui/clusters/ended").text
+    assert "The cluster is" in page
+    assert "silent" not in page
+    assert "deleted" in shop.get("/ui/clusters").text
+    tell(shop, "ended", event(99, "manager_started"), loop_s=0.1)
+    assert shop.get("/v1/clusters/ended").json()["is_managed"]
+
+
 def test_metrics_tell_of_every_cluster(shop: httpx2.Client) -> None:
     put(shop, "measured")
     tell(shop, "measured", *LIFE, event(111, "node_destroy", node="x", why="no instance runs for it"), loop_s=0.1)

@@ -12,7 +12,7 @@ from app.clusters.rules.deciding import NodeState
 from app.clusters.rules.saving import Saving, is_due, saving_of
 from app.managing.lines import QueuedJob, RunningJob, job_of, seconds_of, state_of
 from app.managing.lost import lost_ends
-from app.managing.manager import _free_in_s, _waiting
+from app.managing.manager import _free_in_s, waiting
 from app.managing.programs import ProgramFailed
 
 POOLS = ("own", "spot")
@@ -108,7 +108,7 @@ def test_a_node_is_free_when_the_limits_of_all_its_jobs_have_ended_them() -> Non
     ],
 )
 def test_which_jobs_wait_for_nodes(state: str, reason: str, counts: bool, is_held: bool) -> None:
-    seen = _waiting(line(f"7|{state}|spot|1|{reason}||0:00|UNLIMITED|(null)|x"))
+    seen = waiting(line(f"7|{state}|spot|1|{reason}||0:00|UNLIMITED|(null)|x"))
     assert (seen is not None) == counts
     assert seen is None or seen.is_held == is_held
 

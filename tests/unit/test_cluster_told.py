@@ -168,6 +168,35 @@ def test_looks_are_compared_and_a_new_manager_tells_nothing_twice(tmp_path: Path
     assert [one["state"] for one in events.newest() if one["kind"] == "job_ended"] == ["completed 1", "failed"]
 
 
+def test_what_no_pool_can_hold_is_told_once(tmp_path: Path) -> None:
+    events = Events(tmp_path / "events.jsonl")
+    why = "it wants 9 nodes, and no pool holds that: spot has up to 4 nodes"
+    for _ in range(2):
+        telling = Telling(ends, events)
+        telling.look({}, [job("1", "PENDING"), job("2", "PENDING")])
+        for _ in range(2):
+            telling.look_at_misfits({"1": why})
+    telling.look_at_misfits({})
+    assert kinds(events) == ["job_seen", "job_seen", "job_impossible", "job_possible"]
+    told = [(0.0, str(one.pop("kind")), one) for one in events.newest()]
+    assert [past_of(*told[:at]).jobs["1"].misfit for at in (2, 3, 4)] == [None, why, None]
+
+
+def test_a_deleted_cluster_has_no_nodes_and_no_jobs_until_it_is_made_again() -> None:
+    life = (
+        (0, "node_bought", {"node": "lab-spot-a"}),
+        (1, "node_ready", {"node": "lab-spot-a"}),
+        (2, "job_started", {"job": "1", "node": "lab-spot-a"}),
+        (3, "job_seen", {"job": "2"}),
+        (9, "cluster_deleted", {}),
+    )
+    past = past_of(*life)
+    assert [*past.there()] == []
+    assert [(job.stage, job.end, job.nodes) for job in past.jobs.values()] == [(JobStage.ENDED, "cancelled", ())] * 2
+    assert past.deleted_us == 9_000_000
+    assert past_of(*life, (10, "manager_started", {})).deleted_us is None
+
+
 def test_only_whole_lines_are_reported_and_each_with_its_key(tmp_path: Path) -> None:
     events = Events(tmp_path / "events.jsonl")
     events.write("node_bought", node="lab-spot-a", why="job 1\nwaits", deep={"a": [1]}, long="x" * 900)
