@@ -252,7 +252,7 @@ def jobs(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = F
         print_json({"jobs": rows})
     else:
         for row in rows:
-            row["reason"] = f"for ever: {row['misfit']}" if row["misfit"] else row["reason"]
+            row["reason"] = f"can never run: {row['misfit']}" if row["misfit"] else row["reason"]
         _table(("job", "name", "state", "pools", "nodes", "reason"), rows)
 
 

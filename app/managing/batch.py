@@ -43,14 +43,18 @@ class BatchCluster:
     def create(self) -> None:
         """Make the folder, the network and the configuration, and start Slurm. What is there stays.
 
-        Raise ProgramFailed if Slurm cannot start; what was started for it is ended then.
+        Raise ProgramFailed if Slurm cannot start; what was started and made for it goes then.
         """
-        had_munge, had_controller = self.slurm.has_munge(), self.slurm.runs()
+        had_munge, had_controller, is_new = self.slurm.has_munge(), self.slurm.runs(), not self.slurm.conf.exists()
         try:
             self.mend()
         except ProgramFailed:
             if not had_controller:
                 self.slurm.stop(is_with_munge=not had_munge)
+            if is_new:
+                self.slurm.conf.unlink(missing_ok=True)
+                with suppress(ProgramFailed):  # the network of another cluster of this name stays
+                    self.machines.remove()
             raise
 
     def mend(self) -> None:
@@ -96,12 +100,11 @@ class BatchCluster:
         if it does not run, to forget its nodes and jobs; if it cannot be, the state of its nodes is removed.
         """
         self.buyer.refused()
-        if not self.slurm.runs():
-            with suppress(ProgramFailed):
-                self.mend()
+        instances = self.buyer.instances()  # before all else: without the clouds nothing is ended
         with suppress(ProgramFailed):
+            if not (self.slurm.runs() and self.slurm.has_munge()):
+                self.mend()
             self.slurm.clear(DELETED)
-        instances = self.buyer.instances()
         for name in sorted(instances.keys() | self.machines.there().keys()):
             self.machines.destroy(name)
             if name in instances:

@@ -73,7 +73,7 @@ def job_of(fields: Sequence[str], pools: tuple[str, ...]) -> QueuedJob:
     """Return the job of a line. Raise ProgramFailed if it is not one."""
     try:
         job_id, state, partition, count, reason, nodes, ran, limit, comment, name, number, submitted, *size = fields
-        node_count, (cores, memory_mib, in_all) = int(count), _size(*size, is_one=partition == ANY)
+        node_count, (cores, memory_mib, in_all) = int(count), _size(*size, is_one=partition == ANY and count == "1")
     except ValueError:
         raise ProgramFailed(f"squeue writes what is no job: {fields!r:.200}") from None
     may = pools if partition == ANY else tuple(partition.split(","))

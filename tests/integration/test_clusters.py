@@ -127,10 +127,11 @@ def test_a_deleted_cluster_says_so(shop: httpx2.Client) -> None:
     shown = shop.get("/v1/clusters/ended").json()
     assert (shown["is_managed"], shown["deleted_at"]) == (False, rfc3339(BEGIN_US + 90_000_000))
     assert (shown["node_count"], shown["running_count"], shown["waiting_count"]) == (0, 0, 0)
-    page = shop.get("/ui/clusters/ended").text
+    cookie = {"Cookie": f"tenure_token={shop.headers['X-Auth-Token']}"}
+    page = shop.get("/ui/clusters/ended", headers=cookie).text
     assert "The cluster is" in page
     assert "silent" not in page
-    assert "deleted" in shop.get("/ui/clusters").text
+    assert "deleted" in shop.get("/ui/clusters", headers=cookie).text
     tell(shop, "ended", event(99, "manager_started"), loop_s=0.1)
     assert shop.get("/v1/clusters/ended").json()["is_managed"]
 
