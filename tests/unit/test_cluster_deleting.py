@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,14 @@ import pytest
 from app.cli import main
 from app.clusters.rules.deciding import SeenInstance
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted, SlurmWanted
+from app.commands import costing
 from app.managing.batch import BatchCluster
 from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.events import Events
 from app.managing.lines import QueuedJob
 from app.managing.programs import ProgramFailed
 from app.managing.slurm import Slurm
+from tenure_client.forms.clusters import ClusterCostAnswer, PoolCostAnswer
 
 FILE = """\
 name = "lab"
@@ -128,6 +131,43 @@ def test_where_there_is_no_cluster_it_is_said_at_once(
         main()
     assert ended.value.code == 2
     assert capsys.readouterr().err == "tenure: there is no cluster yet: make one with tenure cluster create FILE\n"
+
+
+def test_check_tells_what_would_be_sold_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool = PoolWanted(name="spot", cloud="north", flavor="small")
+    file = tmp_path / "lab.toml"
+    file.write_text(FILE.format(folder="/nowhere/lab"))
+    offers = [(pool, "4 slots", True), (replace(pool, name="own"), "no room at present", False)]
+    monkeypatch.setattr("app.managing.buying.Buyer.offers", lambda _self: offers)
+    monkeypatch.setattr("app.managing.slurm.Slurm.lacks", lambda _self: "slurm.port 6817 is taken on this host")
+    monkeypatch.setattr(sys, "argv", ["tenure", "cluster", "check", str(file)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr().out
+    assert ended.value.code == 1
+    assert "missing: slurm.port 6817 is taken on this host" in told
+    assert [line.split()[2] for line in told.splitlines() if "north" in line] == ["yes", "no"]
+
+
+@pytest.mark.parametrize(
+    ("price", "said"),
+    [
+        (0.0, ["no price", "no price is set for spot"]),
+        (1.0, ["in all 2.00, on demand 4.00: 50.0% saved"]),
+    ],
+)
+def test_a_cost_without_a_price_is_not_called_nothing(
+    price: float, said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = PoolCostAnswer(pool="spot", instance_count=1, used_s=7200.0, cost=2 * price, on_demand_cost=4.0)
+    found = ClusterCostAnswer(cluster="lab", pools=[row], used_s=7200.0, cost=2 * price, on_demand_cost=4.0)
+    costing._print(found, {"spot"} if price else set())
+    told = capsys.readouterr().out
+    for words in said:
+        assert words in told
+    assert ("saved" in told) == bool(price)
 
 
 def test_a_taken_port_is_named_before_anything_is_made(tmp_path: Path) -> None:
