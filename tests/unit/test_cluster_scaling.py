@@ -134,6 +134,12 @@ SIZES = {"own": (1, 1024), "spot": (2, 2048)}
             "it wants 1 node and 8 cores in all, and no pool holds that: own has up to 2 nodes of 1 core and 1024 MiB",
         ),
         (
+            JOB._replace(pools=("spot",), cores_in_all=8),
+            "it wants 1 node and 8 cores in all, and no pool holds that: spot has up to 6 nodes of 2 cores and "
+            "2048 MiB: say how many nodes it wants (sbatch -p spot -N 4)",
+        ),
+        (JOB._replace(pools=("spot",), node_count=4, cores_in_all=8), ""),
+        (
             JOB._replace(node_count=2, cores_in_all=2, is_anywhere=True),
             "it wants 2 nodes and a job of several nodes must name its pool",
         ),

@@ -32,7 +32,9 @@ def misfit(wanted: ClusterWanted, instances: Mapping[str, SeenInstance], sizes: 
     asked, offered = _asked(job), [_offered(pool, rooms[pool.name], sizes.get(pool.name)) for pool in pools]
     if job.is_anywhere and job.node_count > 1:
         return f"{asked}, and a job of several nodes must name its pool (sbatch -p): {'; '.join(offered)}"
-    return f"{asked}, and no pool holds that: {'; '.join(offered)}"
+    told = f"{asked}, and no pool holds that: {'; '.join(offered)}"
+    more = [(pool.name, count) for pool in pools if (count := _spread(job, rooms[pool.name], sizes.get(pool.name)))]
+    return f"{told}: say how many nodes it wants (sbatch -p {more[0][0]} -N {more[0][1]})" if more else told
 
 
 def _room(wanted: ClusterWanted, instances: Mapping[str, SeenInstance], pool: PoolWanted) -> int:
@@ -47,7 +49,15 @@ def _holds(job: SeenJob, room: int, size: tuple[int, int] | None) -> bool:
     if size is None:
         return True
     cores, memory_mib = size
-    return job.cores <= cores and job.memory_mib <= memory_mib and job.cores_in_all <= cores * room
+    return job.cores <= cores and job.memory_mib <= memory_mib and job.cores_in_all <= cores * job.node_count
+
+
+def _spread(job: SeenJob, room: int, size: tuple[int, int] | None) -> int:
+    """Return on how many nodes of a pool a job would find its cores, if it said so; 0: on none that there may be."""
+    if size is None or job.is_anywhere or job.cores > size[0] or job.memory_mib > size[1]:
+        return 0
+    count = -(-job.cores_in_all // size[0])
+    return count if job.node_count < count <= room else 0
 
 
 def _asked(job: SeenJob) -> str:
