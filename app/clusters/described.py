@@ -62,7 +62,7 @@ class ClusterSpec:
 
     @property
     def most_nodes(self) -> int:
-        """How many nodes there may be: the limits of the pools count, too."""
+        """The most nodes that there may be: the limits of the pools count, too."""
         return min(self.max_nodes, sum(pool.max_nodes for pool in self.pools))
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import replace
 from app.clusters.rules.deciding import SeenInstance, SeenJob, View, pool_of
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
 
-Sizes = Mapping[str, tuple[int, int]]
+NodeSizes = Mapping[str, tuple[int, int]]
 """The cores and the memory in MiB of a node, by pool; of a pool that is not in it they are not known."""
 
 
@@ -18,7 +18,7 @@ def possible(wanted: ClusterWanted, view: View) -> View:
     return view if len(jobs) == len(view.jobs) else replace(view, jobs=jobs)
 
 
-def misfit(wanted: ClusterWanted, instances: Mapping[str, SeenInstance], sizes: Sizes, job: SeenJob) -> str:
+def misfit(wanted: ClusterWanted, instances: Mapping[str, SeenInstance], sizes: NodeSizes, job: SeenJob) -> str:
     """Return why no pool can ever hold a job, with what would be accepted; empty: one can.
 
     instances: those that run; they count also where the file allows fewer by now.

@@ -154,7 +154,7 @@ class ClusterPast:
     def __init__(self) -> None:
         self.seq = 0
         self.deleted_us: int | None = None
-        """When its owner deleted it; None: it is there."""
+        """The time at which its owner deleted it; None: it is there."""
         self.nodes: dict[str, ToldNode] = {}
         self.jobs: dict[str, ToldJob] = {}
         self.bids = ToldBids()
