@@ -143,7 +143,7 @@ CLUSTER_FAMILIES = (
     _one(
         _GAUGE,
         "manager_look_age_seconds",
-        "Time since the manager told of a look; absent before the first.",
+        "Time since the manager told of a look; absent before the first, and of a deleted cluster.",
         _look_age_s,
     ),
 )
