@@ -1,4 +1,4 @@
-"""Tells how jobs ended that left the queue: by Slurm's record of ends first, then by what its controller still remembers."""
+"""Tells how jobs ended that left the queue: by Slurm's record of ends, then by what its controller remembers."""
 
 from __future__ import annotations
 
