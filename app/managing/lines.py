@@ -49,7 +49,7 @@ class QueuedJob(NamedTuple):
 
 
 class RunningJob(NamedTuple):
-    """A job that Slurm calls running: its number, its first node, when it was submitted, and if another waits for it.
+    """A job as Slurm knows it: its number, its first node, when it was submitted, and if another one waits for it.
 
     number: of an element of an array, the one that it has besides its name in the queue.
     """
