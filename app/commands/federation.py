@@ -151,7 +151,7 @@ def _run(
     fates: list[JobFate] = []
     told = fates.append if report is not None else None
     with (
-        interruptible("nothing is kept but the events written so far"),
+        interruptible("nothing is kept" if log is None else f"nothing is kept but the events so far, in {log}"),
         _writing(log, scenario.nodes) as sinks,
         progress_bar("evaluating" if open_line is None else "driving") as progress,
     ):
@@ -200,6 +200,10 @@ def _scenario(
         raise InputError(f"--bound {bound:g} is not between 1 and {MOST_BOUND:g}: a bound is no less than the lifetime")
     nodes = clouds_of(clouds)
     found = jobs_of(jobs, shifts, nodes)
+    for name in nodes:
+        if not found.get(name):
+            line = f"--cloud {name} has no jobs of its own (--jobs {name}=FILE.csv): it only runs those of others"
+            STDERR.print(line, markup=False, highlight=False, soft_wrap=True)
     bytes_per_s, share = _bytes_per_s(bandwidth), _share(train)
     linked, policy = links_of(links, nodes), eviction_policy(eviction)
     return FederationScenario(nodes, found, linked, HostRule(rule), sla, bytes_per_s, share, bound, policy)

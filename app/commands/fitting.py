@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.domain.numbers import figure_text
+
 _GAP = 2  # the box draws one of them
 _NARROWEST_WORDS = 24
 """Columns that a column of words needs to be read."""
@@ -91,4 +93,4 @@ def _text(value: object) -> Text:
 
 def figure(value: float | None, digits: int = 4) -> str:
     """Return a number for a table; a dash if there is none."""
-    return "-" if value is None else f"{value:.{digits}g}"
+    return "-" if value is None else figure_text(value, digits)

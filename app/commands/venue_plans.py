@@ -21,13 +21,23 @@ from app.commands.fitting import Column, figure, print_fitting
 from app.commands.options import on_service
 from app.commands.output import STDERR, STDOUT, print_json
 from app.commands.pricefiles import time_of
+from app.commands.words import percent
 from app.domain.inputs import InputError, parse_duration
-from app.domain.times import SECOND_US, from_datetime, to_datetime
+from app.domain.times import SECOND_US, age_text, from_datetime, to_datetime
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.plans import PlanAnswer, PlannedJobAnswer, VenueRecordAnswer
 
 _MOST_BYTES = 1_000_000
-_WORDS = {"id", "on_type", "deadline", "name", "zone", "flavor", "cloud"}
+_NEARLY_SURE = 1.0 - 1e-9
+"""A mean of shares that are 1, but for what adding them loses."""
+_KNOWN = {
+    "jobs": (
+        "id", "work_s", "deadline", "on_type", "compute_units", "memory_mib", "value", "penalty", "parallelism", "sigma"
+    ),
+    "rates": ("name", "zone", "price", "on_demand_price", "lost_in_a_month", "compute_units", "memory_mib"),
+}  # fmt: skip
+"""The columns of files, as the service names the fields of an entry."""
+_WORDS = {"id", "on_type", "deadline", "name", "zone"}
 _WHOLE = {"memory_mib"}
 
 JobFiles = Annotated[list[Path], typer.Argument(metavar="JOBS...", help="Jobs: CSV or JSON with work_s and deadline.")]
@@ -65,7 +75,7 @@ IsPeer = Annotated[bool, typer.Option("--peer", help="NAME is a peer.")]
 _COLUMNS = (
     Column("job", 9),
     Column("where", 9),
-    Column("bid", 8, is_number=True),
+    Column("bid an hour", 8, is_number=True),
     Column("checkpoint", 5, is_number=True),
     Column("leave for on-demand at", 7),
     Column("cost", 8, is_number=True),
@@ -145,7 +155,7 @@ def list_plans(client: TenureClient, *, as_json: options.Json = False) -> None:
         return
     columns = [Column("plan", 9), Column("as of", 7), Column("jobs", 5, is_number=True)]
     rows = [
-        [one.id, f"{one.as_of:%Y-%m-%d %H:%M}", one.job_count, f"{one.expected_cost:.4g}", figure(one.on_demand_cost)]
+        [one.id, f"{one.as_of:%Y-%m-%d %H:%M}", one.job_count, figure(one.expected_cost), figure(one.on_demand_cost)]
         for one in found
     ]
     more = [Column("cost", 6, is_number=True), Column("on demand", 4, is_number=True)]
@@ -177,7 +187,9 @@ def outcome(
         print_json(json_of(answer))
     else:
         end = "failed" if answer.ended_at is None else f"done at {answer.ended_at:%Y-%m-%d %H:%M}"
-        STDOUT.print(f"{plan}, {job}: {end}; said {answer.said_cost:.4g}, paid {answer.cost:.4g}", highlight=False)
+        STDOUT.print(
+            f"{plan}, {job}: {end}; said {figure(answer.said_cost)}, paid {figure(answer.cost)}", highlight=False
+        )
 
 
 def reliability(client: TenureClient, name: VenueName, *, peer: IsPeer = False, as_json: options.Json = False) -> None:
@@ -187,7 +199,8 @@ def reliability(client: TenureClient, name: VenueName, *, peer: IsPeer = False, 
         print_json(json_of(answer))
         return
     rows = [_record_row(one) for one in [answer.all, *answer.pools]] if answer.all.count else []
-    print_fitting(STDOUT, _RECORD_COLUMNS, rows, f"{name}, first machines and costs of {answer.all.count} jobs")
+    jobs = f"{answer.all.count} job{'' if answer.all.count == 1 else 's'}"
+    print_fitting(STDOUT, _RECORD_COLUMNS, rows, f"{name}, first machines and costs of {jobs}")
 
 
 class _Entry(NamedTuple):
@@ -210,6 +223,7 @@ def _entries(path: Path, name: str) -> list[_Entry]:
     if text.lstrip().startswith(("[", "{")):
         return [_Entry(f"{path}, number {place}", one) for place, one in enumerate(_of_json(path, text, name), 1)]
     rows = csv.DictReader(io.StringIO(text))
+    _check_header(path, rows.fieldnames or (), name)
     found = [_Entry(f"{path}, line {rows.line_num}", _of_row(path, rows.line_num, row)) for row in rows]
     if not found:
         raise InputError(f"{path}: holds no {name}")
@@ -235,16 +249,25 @@ def _of_json(path: Path, text: str, name: str) -> list[dict[str, Any]]:
 def _of_row(path: Path, number: int, row: dict[Any, Any]) -> dict[str, Any]:
     if None in row or None in row.values():
         raise InputError(f"{path}, line {number}: has not as many values as the header")
-    try:
-        return {name: _value(name, text) for name, text in row.items() if text != ""}
-    except ValueError:
-        raise InputError(f"{path}, line {number}: a value is no number") from None
+    return {name: _value(f"{path}, line {number}", name, text) for name, text in row.items() if text != ""}
 
 
-def _value(name: str, text: str) -> str | float | int:
+def _value(place: str, name: str, text: str) -> str | float | int:
     if name in _WORDS:
         return text
-    return int(text) if name in _WHOLE else float(text)
+    try:
+        return int(text) if name in _WHOLE else float(text)
+    except ValueError:
+        kind = "whole number" if name in _WHOLE else "number"
+        raise InputError(f"{place}: {name} {text!r} is no {kind}") from None
+
+
+def _check_header(path: Path, names: Sequence[str], kind: str) -> None:
+    """Raise InputError with the columns that entries do not have."""
+    unknown = [name for name in names if name not in _KNOWN[kind]]
+    if unknown:
+        known = ", ".join(_KNOWN[kind])
+        raise InputError(f"{path}, line 1: unknown column {unknown[0]!r}; {kind} have the columns {known}")
 
 
 def _with_deadline(jobs: list[dict[str, Any]], deadline: str | None, plan_us: int | None) -> list[dict[str, Any]]:
@@ -278,9 +301,11 @@ def _cloud(text: str) -> dict[str, Any]:
     cloud, _, rest = text.partition(":")
     flavor, _, price = rest.partition(":")
     try:
-        return {"cloud": cloud, "flavor": flavor, "price_per_core_hour": float(price or 0)}
+        if cloud and flavor:
+            return {"cloud": cloud, "flavor": flavor, "price_per_core_hour": float(price or 0)}
     except ValueError:
-        raise InputError(f"--clouds {text!r} is no CLOUD:FLAVOR or CLOUD:FLAVOR:PRICE") from None
+        pass
+    raise InputError(f"--clouds {text!r}: write CLOUD:FLAVOR[:PRICE]")
 
 
 def _peer(text: str) -> dict[str, Any]:
@@ -291,7 +316,7 @@ def _peer(text: str) -> dict[str, Any]:
         demand = {"cores": int(cores), "memory_mib": int(memory or 0)}
         return {"peer": peer, **demand, "price_per_core_hour": float(price or 0)}
     except ValueError:
-        raise InputError(f"--peers {text!r} is no PEER:CORES, PEER:CORESxMIB or PEER:CORES:PRICE") from None
+        raise InputError(f"--peers {text!r}: write PEER:CORES[xMIB][:PRICE]") from None
 
 
 def _checkpoint(text: str) -> dict[str, float]:
@@ -310,15 +335,16 @@ def _print(answer: PlanAnswer, *, as_json: bool) -> None:
     cost = (
         ""
         if answer.cost is None
-        else f"; replays cost {answer.cost.mean:.4g} in the mean, half of them up to {answer.cost.p50:.4g}, "
-        f"95 % up to {answer.cost.p95:.4g}"
+        else f"; replays cost {figure(answer.cost.mean)} in the mean, half of them up to {figure(answer.cost.p50)}, "
+        f"95 % up to {figure(answer.cost.p95)}"
     )
-    fixed = "" if answer.on_demand_cost is None else f"; on demand {answer.on_demand_cost:.4g}"
-    STDOUT.print(f"all jobs: expected {answer.expected_cost:.4g}{cost}{fixed}", highlight=False, soft_wrap=True)
+    fixed = "" if answer.on_demand_cost is None else f"; on demand {figure(answer.on_demand_cost)}"
+    STDOUT.print(f"all jobs: expected {figure(answer.expected_cost)}{cost}{fixed}", highlight=False, soft_wrap=True)
     for venue in answer.venues:
         if venue.is_stale:
-            when = f"{venue.as_of:%Y-%m-%d %H:%M}"
-            STDERR.print(f"{venue.name}: its newest price is of {when}, more than 25 hours old", highlight=False)
+            when, age = f"{venue.as_of:%Y-%m-%d %H:%M}", from_datetime(answer.as_of) - from_datetime(venue.as_of)
+            line = f"{venue.name}: its newest price is of {when}, {age_text(age)} before the plan"
+            STDERR.print(line, highlight=False, soft_wrap=True)
     for one in answer.left_out:
         if one.detail is not None:
             line = f"{one.place}, {one.pool}: {one.why.replace('_', ' ')}, {one.detail}"
@@ -353,6 +379,9 @@ def _row(job: PlannedJobAnswer) -> list[object]:
 
 def _record_row(one: VenueRecordAnswer) -> list[object]:
     pool = "all" if one.zone is None else f"{one.zone} {one.instance_type}".strip()
-    interval = f"{one.lived_low:.3f} to {one.lived_high:.3f}"
-    costs = f"{one.said_cost:.4g}", f"{one.paid_cost:.4g}"
-    return [pool, one.count, figure(one.promised, 3), figure(one.lived, 3), interval, *costs]
+    interval = f"{percent(one.lived_low)} to {percent(one.lived_high)}"
+    costs = figure(one.said_cost), figure(one.paid_cost)
+    promised = (
+        "100 % of past starts" if one.promised is not None and one.promised > _NEARLY_SURE else percent(one.promised)
+    )
+    return [pool, one.count, promised, percent(one.lived), interval, *costs]

@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from app.commands import options
 from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
 from app.commands.fitting import Column, figure, print_fitting
 from app.commands.options import on_service
-from app.commands.output import STDERR, STDOUT, interruptible, print_json, waiting
+from app.commands.output import STDERR, STDOUT, interruptible, print_json, print_text, waiting
 from app.commands.pricefiles import Gaps, machine_types, read_gap_file, tell_refused, time_of
+from app.commands.words import length, moment
 from app.domain.inputs import InputError, parse_duration
 from app.domain.times import SECOND_US, from_datetime, to_datetime
 from app.domain.values import NAME_PATTERN
 from tenure_client import TenureClient, json_of
-from tenure_client.forms.venues import VenueQuoteAnswer
+from tenure_client.forms.venues import VenueQuoteAnswer, VenueQuotesAnswer
 
 if TYPE_CHECKING:
     from app.platform.settings import Settings
@@ -51,20 +53,6 @@ RevokedByOption = Annotated[
         metavar="price|capacity", show_default="as it was; else price", help="What ends machines of this venue."
     ),
 ]
-
-_QUOTE_COLUMNS = (
-    Column("pool", 9),
-    Column("price", 6, is_number=True),
-    Column("bid", 8, is_number=True),
-    Column("expected", 7, is_number=True),
-    Column("counted", 5, is_number=True),
-    Column("at least", 5, is_number=True),
-    Column("windows", 2, is_number=True),
-    Column("cost", 8, is_number=True),
-    Column("on demand", 4, is_number=True),
-    Column("source", 3),
-    Column("", 8),
-)
 
 
 def register(app: typer.Typer) -> None:
@@ -183,7 +171,9 @@ def list_venues(client: TenureClient, *, as_json: options.Json = False) -> None:
         print_json({"venues": [json_of(venue) for venue in venues]})
         return
     columns = [Column("venue", 9), Column("pools", 5, is_number=True), Column("prices", 4, is_number=True)]
-    rows = [[one.name, one.pool_count, f"{one.price_count:,}", one.last_price_at, one.currency] for one in venues]
+    rows = [
+        [one.name, one.pool_count, f"{one.price_count:,}", moment(one.last_price_at), one.currency] for one in venues
+    ]
     print_fitting(STDOUT, [*columns, Column("newest price", 7), Column("currency", 2)], rows)
 
 
@@ -203,6 +193,7 @@ def quote(
 
     `expected`: the share that is expected to live, by the `source`: counted from past starts (price crossing), by the
     venue's model (learned), by what was observed or the provider tells. `counted`: of past starts under the bid.
+    Price and bid are for an hour, the cost (the usual one of a run that completes) and on demand for the whole time.
     """
     at_us = time_of(at, "--at")
     answer = client.venue_quotes(
@@ -217,14 +208,39 @@ def quote(
     if as_json:
         print_json(json_of(answer))
     else:
-        title = f"{name}, {lifetime} at {probability:g}, {answer.currency}, as of {answer.as_of:%Y-%m-%d %H:%M}"
-        print_fitting(STDOUT, _QUOTE_COLUMNS, [_row(one) for one in answer.quotes], title)
+        _print_quotes(answer)
         if not answer.pool_count:
             STDERR.print(_no_pool(name, type_, zone), markup=False, highlight=False)
         elif len(answer.quotes) < answer.pool_count:
             STDERR.print(f"and {answer.pool_count - len(answer.quotes)} more pools", highlight=False)
     if all(one.why_not is not None for one in answer.quotes):
         raise typer.Exit(1)
+
+
+def _print_quotes(answer: VenueQuotesAnswer) -> None:
+    asked, currency = length(answer.lifetime_s), answer.currency
+    title = f"{answer.venue}, {asked} at {answer.probability:g}, {currency}, as of {answer.as_of:%Y-%m-%d %H:%M}"
+    print_fitting(STDOUT, _quote_columns(asked), [_row(one) for one in answer.quotes], title)
+    if answer.quotes:
+        note = f"price and bid are {currency} an hour, cost and on demand {currency} for the {asked}"
+        print_text(Text(note, style="dim"))
+
+
+def _quote_columns(asked: str) -> list[Column]:
+    """Return the columns of quotes for a length of time."""
+    return [
+        Column("pool", 9),
+        Column("price an hour", 6, is_number=True),
+        Column("bid an hour", 8, is_number=True),
+        Column("expected", 7, is_number=True),
+        Column("counted", 5, is_number=True),
+        Column("at least", 5, is_number=True),
+        Column("windows", 2, is_number=True),
+        Column(f"cost of {asked}", 8, is_number=True),
+        Column(f"on demand for {asked}", 4, is_number=True),
+        Column("source", 3),
+        Column("", 8),
+    ]
 
 
 def _no_pool(name: str, type_: str | None, zone: str | None) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from app.commands import options
 from app.commands.fitting import Column, figure, print_fitting
 from app.commands.options import on_service
-from app.commands.output import STDOUT, print_json
+from app.commands.output import STDOUT, print_json, print_text
 from app.commands.pricefiles import time_of
 from app.commands.venue_service import At, VenueName
 from app.domain.inputs import InputError, parse_duration
@@ -18,6 +20,11 @@ from tenure_client import TenureClient, json_of
 from tenure_client.forms.venues import PoolAnswer, PoolSurvivalAnswer
 
 _MOST_NAMED = 8
+_MOST_BIDS, _MOST_PRICE, _DECIMALS = 4, 100_000.0, 6
+_HIGHER_BIDS = (
+    "Counted are the starts that a bid could have made. So a higher bid may show a lower survival: it is also counted "
+    "over starts at higher prices, which a lower bid could not have made."
+)
 
 Kind = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="The pool's machine type.")]
 Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="The pool's zone.")]
@@ -32,7 +39,7 @@ Lifetime = Annotated[
 
 _COLUMNS = (
     Column("lifetime", 9),
-    Column("bid", 9, is_number=True),
+    Column("bid an hour", 9, is_number=True),
     Column("source", 6),
     Column("survival", 9, is_number=True),
     Column("at least", 8, is_number=True),
@@ -63,6 +70,7 @@ def survival(
     The options must name one pool of the venue.
     """
     at_us = time_of(at, "--at")
+    _check_bids(bid or ())
     pool = _only(name, [*client.pools(name, instance_type=type_, zone=zone)], product)
     answer = client.pool_survival(
         name,
@@ -77,6 +85,14 @@ def survival(
         _print(answer)
     if answer.why_not is not None:
         raise typer.Exit(1)
+
+
+def _check_bids(bids: Sequence[float]) -> None:
+    """Raise InputError if there are too many, or one is no price."""
+    if len(bids) > _MOST_BIDS or not all(0.0 <= one < _MOST_PRICE and round(one, _DECIMALS) == one for one in bids):
+        raise InputError(
+            "--bid: a price from 0 to below 100000 with at most six decimals, up to four times: --bid 0.05 --bid 0.2"
+        )
 
 
 def _only(venue: str, pools: list[PoolAnswer], product: str | None) -> PoolAnswer:
@@ -106,6 +122,8 @@ def _print(answer: PoolSurvivalAnswer) -> None:
         for point in curve.points
     ]
     print_fitting(STDOUT, _COLUMNS, rows, title)
+    if len({curve.bid for curve in answer.curves}) > 1:
+        print_text(Text(_HIGHER_BIDS, style="dim"))
     if answer.why_not is not None:
         STDOUT.print(f"no curve: {answer.why_not.replace('_', ' ')}", highlight=False)
     if answer.least_bids:
@@ -114,7 +132,8 @@ def _print(answer: PoolSurvivalAnswer) -> None:
             [_length(first.lifetime_s), *(figure(one.points[at].bid) for one in answer.least_bids)]
             for at, first in enumerate(answer.least_bids[0].points)
         ]
-        print_fitting(STDOUT, [Column("lifetime", 9), *shares], lines, "Least bids that reach a survival")
+        title = f"Least bids that reach a survival, {answer.currency} an hour"
+        print_fitting(STDOUT, [Column("lifetime", 9), *shares], lines, title)
 
 
 def _length(seconds: float) -> str:

@@ -273,7 +273,7 @@ class TimeBackwards(Invalid):
 
 
 class TimeAhead(Invalid):
-    """The request's time is further ahead of the cloud's log than one request may move an external clock."""
+    """The time is in the future, or further ahead of the cloud's log than one request may move an external clock."""
 
 
 class DeadlinePassed(Invalid):
@@ -281,7 +281,7 @@ class DeadlinePassed(Invalid):
 
 
 class PlanInvalid(Invalid):
-    """The jobs and the places of a plan, or a job's outcome and its plan, do not fit each other."""
+    """The jobs, the places and the times of a plan, or a job's outcome and its plan, do not fit each other."""
 
 
 class IdNotOwn(Invalid):

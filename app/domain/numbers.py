@@ -15,6 +15,12 @@ def number_text(number: float) -> str:
     return f"{rounded:,.{_DECIMALS_MAX}f}".rstrip("0").rstrip(".")
 
 
+def figure_text(value: float, digits: int = 4) -> str:
+    """Return a number with so many digits that count; one with more before its point is told whole: `52,990`."""
+    text = f"{value:.{digits}g}"
+    return f"{value:,.0f}" if "e+" in text else text
+
+
 def share_text(share: float) -> str:
     """Return a share of 1 in per cent: `0.25 %`. A share above 0 never reads as 0, and one below 1 never as 100."""
     text = number_text(100 * share)

@@ -79,6 +79,12 @@ def length_text(us: int) -> str:
     return f"{us / SECOND_US:.1f}".removesuffix(".0") + " s"
 
 
+def age_text(us: int) -> str:
+    """Return how old something is: in years from two on, else as a length of time."""
+    years = us // (365 * DAY_US)
+    return f"{years} years" if years > 1 else length_text(us)
+
+
 def time_text(at_us: int) -> str:
     """Return a time for people: whole seconds, UTC."""
     return f"{to_datetime(at_us):%Y-%m-%d %H:%M:%S} UTC"

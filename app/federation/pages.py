@@ -99,6 +99,7 @@ async def show_job(request: Request) -> Response:
         job=job,
         status=status_of(job),
         strips=strips,
+        line=line_of(job.tries, now_us),
         inputs=data[0],
         outputs=data[1],
         told=[*explained(job.reason, job.collected and job.collected.reason, told_of(job.tries, moved))],
@@ -177,12 +178,18 @@ def truth_of(found: CloudStanding) -> PeerTruth:
     return PeerTruth(standing.promised_ratio, *preempted(standing))
 
 
+def line_of(tries: Sequence[Try], now_us: int) -> tuple[int, int]:
+    """Return the times at which the line of attempts begins and ends: the first offer, and the last end or now."""
+    if not tries:
+        return now_us, now_us
+    return tries[0].offered_us, max(now_us if one.ended_us is None else one.ended_us for one in tries)
+
+
 def strips_of(tries: Sequence[Try], now_us: int, moved: Sequence[Transfer] = ()) -> list[AttemptStrip]:
     """Return the attempts on a line from the first offer to the last end, or to now."""
     if not tries:
         return []
-    begin_us = tries[0].offered_us
-    end_us = max(now_us if one.ended_us is None else one.ended_us for one in tries)
+    begin_us, end_us = line_of(tries, now_us)
     scale = _WIDTH / max(end_us - begin_us, 1)
 
     def place(at_us: int) -> float:

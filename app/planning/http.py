@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.federation.peering import PeerKeeper
-from app.planning.plans import Plans
+from app.planning.plans import Plans, StoredPlan
 from app.planning.wire import (
     MoveQuery,
     PlanBody,
@@ -19,6 +19,8 @@ from app.planning.wire import (
     venue_reliability_answer,
 )
 from app.platform.http.bodies import read_body, read_query
+from app.platform.http.dear import plan_in_turn
+from app.platform.http.leaving import while_there
 from app.platform.http.page_forms import NumberedPageQuery, next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
@@ -33,7 +35,12 @@ async def make_plan(request: Request) -> Response:
     same request again has the same answer. Nothing is bought.
     """
     body = await read_body(request, PlanBody)
-    return respond(plan_answer(await reached(request, Plans).make(body.request())))
+    return respond(plan_answer(await while_there(request, _made(request, body))))
+
+
+async def _made(request: Request, body: PlanBody) -> StoredPlan:
+    async with plan_in_turn(request):
+        return await reached(request, Plans).make(body.request())
 
 
 async def list_plans(request: Request) -> Response:

@@ -15,17 +15,19 @@ from app.domain.errors import (
     PlanInvalid,
     PlannedJobNotFound,
     PlanNotFound,
+    ServiceStopping,
 )
 from app.domain.paging import Page
-from app.domain.times import from_rfc3339, time_text
+from app.domain.times import DAY_US, from_rfc3339, time_text
 from app.planning.asking import AskedJob, PlanRequest
 from app.planning.places import KnownPlaces, PlaceKind, PlanPlaces, Promises, pools_of
 from app.planning.store.plans import NewOutcome, PlanStore, StoredOutcome, StoredPlan
 from app.planning.telling import Content, plan_content, policy_of
 from app.platform.telemetry.metrics import PLANNED_JOBS
 from app.venues.quoting import WINDOW_US
+from app.venues.reads import check_not_ahead
 from app.venues.rules.calibrate import RunningRatio
-from app.venues.rules.jobreplay import TooManyLaunches
+from app.venues.rules.jobreplay import PlanStopped, ReplayWork, TooManyLaunches
 from app.venues.rules.jobsteps import JobMove, JobMoveKind, advised_move
 from app.venues.rules.planmaking import (
     BudgetImpossible,
@@ -37,6 +39,8 @@ from app.venues.rules.planmaking import (
 from app.venues.rules.planned import PlanJob, SurvivalSource
 from app.venues.rules.pricefiles import AHEAD_US
 
+FURTHEST_US = 100 * 366 * DAY_US
+"""So long after its plan a deadline may be."""
 MOST_OUTCOMES = 10_000
 """Reliability is judged by so many of the newest outcomes."""
 
@@ -78,16 +82,27 @@ class Plans:
     def __init__(self, store: PlanStore, places: PlanPlaces, now_us: Callable[[], int]) -> None:
         self._store, self._places, self.now_us = store, places, now_us
         self._turn = asyncio.Lock()
+        self._work: ReplayWork | None = None
+        self._is_stopping = False
+
+    def end_waits(self) -> None:
+        """Give up the plan that is being made, and refuse those that wait, because the service is stopping."""
+        self._is_stopping = True
+        if self._work is not None:
+            self._work.stop()
 
     async def make(self, request: PlanRequest) -> StoredPlan:
         """Return the plan of a request's id, which is made if there is none.
 
-        Raises PlanConflict, DeadlinePassed, PlanInvalid, PlanInfeasible, and what the places raise.
+        Raises PlanConflict, DeadlinePassed, PlanInvalid, PlanInfeasible, TimeAhead, ServiceStopping, and what the
+        places raise. If it is cancelled it ends once the thread that makes the plan has seen that.
         """
         if (known := await self._matching(request)) is not None:
             return known
-        if request.at_us is not None and (request.clouds or request.peers):
-            raise PlanInvalid("clouds and peers are known as of now alone: leave out `at`, or them")
+        if request.at_us is not None:
+            check_not_ahead(request.at_us, self.now_us())
+            if request.clouds or request.peers:
+                raise PlanInvalid("clouds and peers are known as of now alone: leave out `at`, or them")
         promised = await self._places.ask_peers(request)  # before its turn: a slow peer holds up no other plan
         async with self._turn:
             if (known := await self._matching(request)) is not None:
@@ -118,10 +133,23 @@ class Plans:
             at_us,
             WINDOW_US,
         )
-        made = await asyncio.to_thread(_feasible, question, known)
+        made = await self._planned(question, known)
         ratios = {(PlaceKind.VENUE, one.name): _ratio(await self.of_venue(one.name)) for one in known.venues}
         ratios |= {(PlaceKind.PEER, one.peer): _ratio(await self.of_peer(one.peer)) for one in request.peers}
         return await asyncio.to_thread(plan_content, request, at_us, known, made, ratios)
+
+    async def _planned(self, question: PlanQuestion, known: KnownPlaces) -> MadePlan:
+        """Return a plan that is made in a thread, which is over when this is."""
+        if self._is_stopping:
+            raise ServiceStopping("no plan was made")
+        work = self._work = ReplayWork()
+        running = asyncio.ensure_future(asyncio.to_thread(_feasible, question, known, work))
+        try:
+            return await asyncio.shield(running)
+        finally:
+            work.stop()
+            self._work = None
+            await asyncio.wait([running])
 
     async def show(self, id_: str) -> StoredPlan:
         """Return a plan. Raises PlanNotFound."""
@@ -205,9 +233,11 @@ def _began(job: Content) -> _Beginning:
     return _Beginning()
 
 
-def _feasible(question: PlanQuestion, known: KnownPlaces) -> MadePlan:
+def _feasible(question: PlanQuestion, known: KnownPlaces, work: ReplayWork) -> MadePlan:
     try:
-        return make_plan(question, pools_of(known.places))
+        return make_plan(question, pools_of(known.places), work)
+    except PlanStopped as error:
+        raise ServiceStopping("no plan was made") from error
     except DeadlineImpossible as error:
         if error.earliest_us is None:
             raise PlanInfeasible(f"no machine on demand is known that could run job {error.job!r}") from error
@@ -226,6 +256,8 @@ def _check_deadlines(request: PlanRequest, at_us: int) -> None:
     for job in request.jobs:
         if job.deadline_us is not None and job.deadline_us <= at_us:
             raise DeadlinePassed(f"the deadline of job {job.id!r} is not after {time_text(at_us)}")
+        if job.deadline_us is not None and job.deadline_us > at_us + FURTHEST_US:
+            raise PlanInvalid(f"the deadline of job {job.id!r} is more than 100 years after {time_text(at_us)}")
 
 
 def _plan_job(asked: AskedJob, known: KnownPlaces, request: PlanRequest) -> PlanJob:

@@ -19,6 +19,7 @@ from app.venues.rules.assign import PlanLimits
 from app.venues.rules.jobsteps import JobMove, JobMoveKind
 from app.venues.rules.moldable import Parallelism
 from app.venues.rules.planned import CheckpointTimes
+from app.venues.rules.types import LEAST_UNITS, MOST_PRICE, MOST_UNITS
 from app.venues.wire import PoolWord
 from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.plans import (
@@ -37,8 +38,8 @@ _WayNumbers = Annotated[
     str, written(r"^[0-9]{1,2}(,[0-9]{1,2}){0,15}$", "must be up to sixteen numbers of ways, like 0,2")
 ]
 _RateZone = Annotated[str, Field(max_length=100), written(r"^[^\x00-\x1f\x7f]*$", "must hold no control characters")]
-Money = Annotated[float, Field(ge=0, le=1e9)]
-Units = Annotated[float, Field(gt=0, le=1e6)]
+Money = Annotated[float, Field(ge=0, le=MOST_PRICE)]
+Units = Annotated[float, Field(ge=LEAST_UNITS, le=MOST_UNITS)]
 MemoryMib = Annotated[int, Field(ge=0, le=1 << 30), WHOLE]
 
 
@@ -54,7 +55,9 @@ class PlanJobBody(Body):
         None, description="That machine's speed, instead of its type. Without either all machines are as fast."
     )
     memory_mib: MemoryMib | None = Field(None, description="What it needs; by default what its machine type has.")
-    deadline_us: Time | None = Field(None, alias="deadline", description="When it must have ended.")
+    deadline_us: Time | None = Field(
+        None, alias="deadline", description="When it must have ended: at most 100 years after the plan."
+    )
     value: Money | None = Field(
         None, description="What it earns. A job with a value and no deadline is launched once, if it is worth it."
     )

@@ -14,6 +14,7 @@ from app.following.feed import Feed
 from app.following.page_watch import PageWatch, WatchLimits
 from app.identity.callers import Callers
 from app.identity.service import TokenKeeper
+from app.planning.plans import Plans
 from app.platform.clock import ServerClock
 from app.platform.http.addresses import Addresses
 from app.platform.http.application import Application
@@ -36,6 +37,7 @@ from app.scheduling.scheduler import Scheduler
 def end_waits(app: FastAPI) -> None:
     """End the answers that would never end by themselves or wait for a table, so that the process can stop."""
     app.state.services[Scheduler].end_waits()
+    app.state.services[Plans].end_waits()
     app.state.services[Feed].close()
     app.state.services[PageWatch].close()
 

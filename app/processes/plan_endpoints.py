@@ -21,6 +21,7 @@ PLANS = (
             errors.PlanInfeasible,
             errors.PlanInvalid,
             errors.DeadlinePassed,
+            errors.TimeAhead,
             errors.VenueNotFound,
             errors.HistoryTooShort,
             errors.CloudNotFound,

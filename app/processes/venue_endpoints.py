@@ -38,7 +38,7 @@ VENUES = (
         venues.read_pool_survival,
         role=Role.READER,
         query=venue_wire.PoolSurvivalQuery,
-        errors=(errors.PricesStale, errors.HistoryTooShort),
+        errors=(errors.PricesStale, errors.HistoryTooShort, errors.TimeAhead),
         query_example={"bid": "0.05,0.21"},
     ),
     Served(
@@ -77,7 +77,7 @@ VENUES = (
         venues.read_venue_quotes,
         role=Role.READER,
         query=venue_wire.VenueQuotesQuery,
-        errors=(errors.PricesStale, errors.HistoryTooShort),
+        errors=(errors.PricesStale, errors.HistoryTooShort, errors.TimeAhead),
         query_example={"lifetime_s": 21600, "probability": 0.95},
     ),
 )

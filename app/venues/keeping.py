@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.domain.errors import TimeAhead, VenueNotFound
-from app.domain.times import time_text
+from app.domain.errors import VenueNotFound
+from app.venues.reads import check_not_ahead
 from app.venues.rules.observed import Sighting
-from app.venues.rules.pricefiles import AHEAD_US
 from app.venues.store.observations import ObservationStore, VenueGone
 from app.venues.store.prices import VenuePriceStore
 
@@ -32,8 +31,7 @@ class VenueKeeper:
         if venue is None:
             raise VenueNotFound(f"there is no venue {name!r}")
         newest_us = max(one.at_us for one in seen)
-        if newest_us > self._now_us() + AHEAD_US:
-            raise TimeAhead(f"{time_text(newest_us)} is more than five minutes in the future")
+        check_not_ahead(newest_us, self._now_us())
         try:
             return await self._observations.add(venue.id, seen)
         except VenueGone as error:

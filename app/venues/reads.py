@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
-from app.domain.errors import HistoryTooShort, PoolNotFound, PricesStale, TenureError, VenueNotFound
+from app.domain.errors import HistoryTooShort, PoolNotFound, PricesStale, TenureError, TimeAhead, VenueNotFound
 from app.domain.paging import Page
 from app.domain.times import DAY_US, HOUR_US, time_text
 from app.engine.cluster import Ints
@@ -21,6 +21,7 @@ from app.venues.rules.bounds import FIRST_EFFECT
 from app.venues.rules.curves import CurveQuestion, PoolCurves, crossing_curves, observed_curves
 from app.venues.rules.history import MICRO, PoolName, PriceSteps, VenuePrices, venue_of
 from app.venues.rules.observed import ObservedPools
+from app.venues.rules.pricefiles import AHEAD_US
 from app.venues.rules.quotes import QuoteReason
 from app.venues.rules.rates import RevokedBy
 from app.venues.rules.training import TrainedSurvival, priced
@@ -144,12 +145,19 @@ class VenueReads:
     async def quotes(self, name: str, question: QuoteQuestion, at_us: int | None = None) -> VenueQuotes:
         """Return the quotes of all pools at a time, by default now.
 
-        Raises VenueNotFound, HistoryTooShort if there is no price by then, PricesStale if the newest one is too old.
+        Raises VenueNotFound, TimeAhead, HistoryTooShort if there is no price by then, PricesStale if the newest one is
+        too old.
         """
-        asked_us = self._now_us() if at_us is None else at_us
+        asked_us = self._asked_us(at_us)
         answer = await self._steady(name, lambda venue: self._quotes(venue, question, asked_us))
         VENUE_QUOTES.labels(name).inc(len(answer.quotes))
         return answer
+
+    def _asked_us(self, at_us: int | None) -> int:
+        now_us = self._now_us()
+        if at_us is not None:
+            check_not_ahead(at_us, now_us)
+        return now_us if at_us is None else at_us
 
     async def _quotes(self, venue: StoredVenue, question: QuoteQuestion, at_us: int) -> VenueQuotes:
         if venue.revoked_by is RevokedBy.CAPACITY:
@@ -175,9 +183,9 @@ class VenueReads:
     ) -> FoundCurves:
         """Return the curves of a pool at a time, by default now; without bids those of the usual ones.
 
-        Raises VenueNotFound, PoolNotFound, and where prices end machines HistoryTooShort, PricesStale.
+        Raises VenueNotFound, PoolNotFound, TimeAhead, and where prices end machines HistoryTooShort, PricesStale.
         """
-        asked_us = self._now_us() if at_us is None else at_us
+        asked_us = self._asked_us(at_us)
         question = CurveQuestion(bids, lifetimes_us, FIRST_EFFECT)
         return await self._steady(name, lambda venue: self._curves(venue, pool_id, question, asked_us))
 
@@ -302,6 +310,12 @@ class VenueReads:
             prices = await asyncio.to_thread(lambda: venue_of(rows_until(pasts, pools, as_of_us), gaps))
             _keep(self._histories, key, _KnownVenue(pools, prices), _HISTORIES_KEPT)
         return self._histories[key]
+
+
+def check_not_ahead(at_us: int, now_us: int) -> None:
+    """Raise TimeAhead if a time that is asked for is more than five minutes after the server's."""
+    if at_us > now_us + AHEAD_US:
+        raise TimeAhead(f"{time_text(at_us)} is more than five minutes in the future")
 
 
 def _quote_count(answer: VenueQuotes) -> int:

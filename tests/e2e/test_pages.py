@@ -437,6 +437,8 @@ def test_why_each_peer_refused_a_job_and_where_it_runs(page: Page, service: Serv
     ).to_be_visible()
     expect(page.get_by_role("img", name="Attempt 2 at west")).to_be_visible()
     expect(page.get_by_role("link", name="Jobs", exact=True)).to_have_attribute("aria-current", "page")
+    expect(page.locator("main")).to_contain_text("Reclaimed from: the end of the lease")
+    expect(page.locator(".heat .scale time").first).to_have_text("1970-01-01 00:00:10")
 
 
 def test_what_peers_promised_and_what_happened(page: Page, service: Service) -> None:

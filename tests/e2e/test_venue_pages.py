@@ -23,17 +23,18 @@ from app.venues.rules.rates import RevokedBy
 pytestmark = pytest.mark.long
 END_US = int(time.time() * 1_000_000) // HOUR_US * HOUR_US
 DAYS = 12
+OLD_US = 11 * 366 * DAY_US
 POOL = {"provider": "aws", "region": "us-east-1", "zone": "us-east-1a", "instance_type": "c3.xlarge",
         "product": "Linux/UNIX"}  # fmt: skip
 
 
-def lines(zone: str, *, is_constant: bool = False, until_us: int = END_US) -> list[str]:
+def lines(zone: str, *, is_constant: bool = False, until_us: int = END_US, before_us: int = 0) -> list[str]:
     """Return prices of a pool of the last days, which move every half hour or are told again each hour."""
     draw, found = np.random.default_rng(ord(zone)), []
     for at_us in range(END_US - DAYS * DAY_US, until_us + 1, HOUR_US if is_constant else HOUR_US // 2):
         spike = 10.0 if draw.random() < 0.01 else 1.0
         price = 0.05 if is_constant else round(0.03 * spike * float(np.exp(draw.normal(0, 0.3))), 4)
-        found.append(f"aws,us-east-1,us-east-1{zone},c3.xlarge,Linux/UNIX,{rfc3339(at_us)},{price},USD")
+        found.append(f"aws,us-east-1,us-east-1{zone},c3.xlarge,Linux/UNIX,{rfc3339(at_us - before_us)},{price},USD")
     return found
 
 
@@ -66,6 +67,7 @@ def service(database_url: str) -> Iterator[Service]:
     with running_service(database_url) as service:
         service.import_prices("aws-east", [*lines("a"), *lines("b"), *lines("c")])
         service.import_prices("constant", lines("a", is_constant=True))
+        service.import_prices("old", lines("a", before_us=OLD_US))
         bare(service, "bare")
         bare(service, "scarce")
         seen = [
@@ -93,6 +95,7 @@ def plans(service: Service) -> None:
     post(service, "/v1/plans", {"id": "nightly", "jobs": jobs, "venues": ["aws-east"], "checkpoint": checkpoint})
     told = {"job": "render-0", "cost": 0.05, "lost": 1, "ended_at": rfc3339(time.time_ns() // 1000)}
     post(service, "/v1/plans/nightly/outcomes", told)
+    post(service, "/v1/plans", {"id": "stale", "jobs": jobs[:1], "venues": ["old"]})
     worth = {"id": "once", "work_s": 3600, "value": 1.0}
     body = {"id": "worth", "jobs": [worth], "rates": [rate], "peers": [{"peer": "idle", "cores": 2}], "probability": 0}
     post(service, "/v1/plans", body)
@@ -230,11 +233,40 @@ def test_a_plan_shows_its_jobs_over_time_and_its_cost(page: Page, service: Servi
     expect(page.get_by_role("region", name="List of places left out")).to_contain_text("an operator paused it")
     page.goto(f"{service.url}/ui/venues/aws-east/reliability")
     expect(page.get_by_role("img", name="Lived 0 %")).to_have_count(2)
+    expect(page.locator(".page-head")).to_contain_text("outcomes of 1 job of plans")
+
+
+def test_prices_say_whether_they_are_of_an_hour_or_of_the_whole_time(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui/venues/aws-east?for=6h")
+    headers = page.get_by_role("columnheader").all_inner_texts()
+    assert {"Price an hour", "Bid an hour", "Cost of 6 h", "On demand for 6 h"} <= set(headers)
+    assert not page.locator(".advice").count()
+    row = page.get_by_role("region", name="List of bids").get_by_role("row").nth(1)
+    expect(row.locator("[data-label='On demand for 6 h']")).to_have_text("1.26")
+
+
+def test_old_prices_say_how_old_they_are(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui/venues/old")
+    expect(page.locator(".advice")).to_contain_text("These prices are 11 years old")
+    page.goto(f"{service.url}{pool_path(service, 'old')}")
+    expect(page.locator(".advice")).to_contain_text("These prices are 11 years old")
+    expect(page.locator(".fact").first).to_contain_text(f"as of {rfc3339(END_US - OLD_US)[:10]}")
+    page.goto(f"{service.url}/ui/plans/stale")
+    expect(page.locator(".advice")).to_contain_text("11 years before this plan")
+    expect(page.locator("main")).to_contain_text("There is no replay")
+    expect(page.locator(".key")).to_have_count(0)
+
+
+def test_the_federation_leads_to_what_plans_promised_of_a_peer(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui/federation")
+    page.get_by_role("link", name="What plans promised of idle").click()
+    expect(page.get_by_role("heading", name="Reliability")).to_be_visible()
 
 
 PLACES = [
     "venues", "venues/aws-east", "venues/bare", "venues/constant", "venues/scarce", "venues/aws-east?for=x",
     "venues/aws-east/reliability", "venues/bare/reliability", "plans", "plans/nightly", "plans/worth",
+    "plans/stale", "venues/old", "federation",
 ]  # fmt: skip
 
 

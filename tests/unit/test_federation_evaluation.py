@@ -231,6 +231,11 @@ def files(tmp_path: Path, rows: Sequence[str]) -> Path:
     return path
 
 
+def test_a_cloud_without_jobs_is_told(two: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(*two, "--cloud", "c=1x1") == 0
+    assert "--cloud c has no jobs of its own" in capfd.readouterr().err
+
+
 @pytest.fixture
 def two(tmp_path: Path) -> list[str]:
     """Two clouds of two cores: `a` is filled by its first job, its second one finds room in `b` until `b` needs it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.domain.numbers import number_text, share_text
+from app.domain.numbers import figure_text, number_text, share_text
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,10 @@ def test_numbers(number: float, text: str) -> None:
 )
 def test_shares(share: float, text: str) -> None:
     assert share_text(share) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.05, "0.05"), (1.26, "1.26"), (0.32361, "0.3236"), (52993.1, "52,993"), (9999.7, "10,000")]
+)
+def test_figures_are_never_written_with_a_power(value: float, text: str) -> None:
+    assert figure_text(value) == text

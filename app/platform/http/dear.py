@@ -39,6 +39,8 @@ _MOST_MESSAGES = 1000
 MOST_WAITING = 64
 """So many wait for those before them; more are refused."""
 _TOO_MANY = "too many dear requests of the token wait for this cloud"
+_PLANS = "all plans"
+"""No cloud has this name."""
 _SIGN_INS_AT_ONCE = 2
 _SIGN_INS_OF_ADDRESS = 8
 _AGAIN_S = 1
@@ -116,6 +118,15 @@ async def body_in_turn(request: Request) -> AsyncIterator[None]:
         yield
         return
     async with request.app.state.dear.place(_key(request, is_read=False), _BODIES_AT_ONCE):
+        yield
+
+
+@asynccontextmanager
+async def plan_in_turn(request: Request) -> AsyncIterator[None]:
+    """Wait for the caller's other plans, so that those of all callers take turns."""
+    caller = request.scope["state"].get("caller")
+    key = None if caller is None else caller.id, _PLANS, False
+    async with request.app.state.dear.place(key, 1, refusal="too many plans of the token wait"):
         yield
 
 

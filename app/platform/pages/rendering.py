@@ -28,6 +28,8 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.filters.update(
     duration=words.duration,
+    age=words.age,
+    figure=words.figure,
     percent=words.percent,
     estimate=words.estimate,
     count=words.count,

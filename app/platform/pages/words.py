@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from app.domain.numbers import number_text, share_text
+from app.domain.numbers import figure_text, number_text, share_text
 from app.domain.risks import windows_in_words, windows_text
-from app.domain.times import SECOND_US, length_text, to_datetime
+from app.domain.times import SECOND_US, age_text, length_text, to_datetime
 
 NOTHING = "\N{EN DASH}"
 """The text shown if there is no value."""
@@ -15,6 +15,16 @@ NOTHING = "\N{EN DASH}"
 def duration(us: int | None) -> str:
     """Return a length of time, in a suitable unit."""
     return NOTHING if us is None else length_text(us)
+
+
+def age(us: int) -> str:
+    """Return how old something is, in a suitable unit."""
+    return age_text(us)
+
+
+def figure(value: float | None) -> str:
+    """Return a price or a cost with the digits that count."""
+    return NOTHING if value is None else figure_text(value)
 
 
 def percent(share: float | None) -> str:

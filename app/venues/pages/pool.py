@@ -14,7 +14,7 @@ from app.domain.errors import Conflict
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.platform.http.reached import reached
 from app.platform.pages.rendering import render
-from app.venues.pages.venues import refuse_scoped
+from app.venues.pages.venues import refuse_scoped, stale_us
 from app.venues.reads import FoundCurves, VenueReads, pool_id
 from app.venues.rules.curves import LIFETIMES_US, LevelBids, SurvivalCurve
 from app.venues.rules.history import PriceSteps
@@ -57,8 +57,9 @@ async def show(request: Request) -> Response:
         trouble=trouble,
         found=found,
         confidence=CONFIDENCE,
+        stale_us=stale_us(request, venue),
         live=f"/ui/venues/{venue.name}/live",
-        **_charts(found),
+        **_charts(found, venue.currency),
     )
 
 
@@ -70,15 +71,15 @@ def _bids(text: str) -> list[float] | None:
     return [float(word) for word in words]
 
 
-def _charts(found: FoundCurves | None) -> dict[str, Any]:
+def _charts(found: FoundCurves | None, currency: str) -> dict[str, Any]:
     if found is None or not found.curves.curves:
         return {"survival": None, "bids": None, "prices": None}
     curves = found.curves
-    prices = None if found.steps is None else price_chart(found.steps, found.as_of_us, found.pool.on_demand)
+    steps, fixed, bids = found.steps, found.pool.on_demand, curves.least_bids
     return {
         "survival": survival_chart(curves.curves),
-        "bids": bid_chart(curves.lifetimes_us, curves.least_bids, found.pool.on_demand) if curves.least_bids else None,
-        "prices": prices,
+        "bids": bid_chart(curves.lifetimes_us, bids, fixed, currency) if bids else None,
+        "prices": None if steps is None else price_chart(steps, found.as_of_us, fixed, currency),
     }
 
 
@@ -107,7 +108,9 @@ def _lifetimes(lifetimes_us: Sequence[int]) -> dict[str, Any]:
     return look | {"values": times}
 
 
-def bid_chart(lifetimes_us: Sequence[int], least: Sequence[LevelBids], on_demand: float | None) -> dict[str, Any]:
+def bid_chart(
+    lifetimes_us: Sequence[int], least: Sequence[LevelBids], on_demand: float | None, currency: str
+) -> dict[str, Any]:
     """Draw the least bid by lifetime at each probability, beside the price on demand."""
     series: list[dict[str, Any]] = [
         {"label": f"lives at {100 * one.probability:g} %", "colour": f"line-{at + 1}", "values": [*one.bids]}
@@ -118,12 +121,12 @@ def bid_chart(lifetimes_us: Sequence[int], least: Sequence[LevelBids], on_demand
         series.append(fixed | {"values": [on_demand for _ in lifetimes_us]})
     return {
         "x": _lifetimes(lifetimes_us),
-        "y": {"kind": "price", "label": "least bid, an hour"},
+        "y": {"kind": "price", "label": f"least bid, {currency} an hour"},
         "series": series,
     }
 
 
-def price_chart(steps: PriceSteps, as_of_us: int, on_demand: float | None) -> dict[str, Any]:
+def price_chart(steps: PriceSteps, as_of_us: int, on_demand: float | None, currency: str) -> dict[str, Any]:
     """Draw the highest price of each hour of the last two weeks; a line ends where the price is unknown."""
     every_us = _SHOWN_US // _POINTS
     starts_us = lattice(as_of_us - _SHOWN_US, as_of_us - every_us + 1, every_us)
@@ -134,6 +137,6 @@ def price_chart(steps: PriceSteps, as_of_us: int, on_demand: float | None) -> di
         series.append({"label": "on demand", "colour": "edge", "dash": [6, 4], "values": [on_demand for _ in values]})
     return {
         "x": {"kind": "time", "name": "UTC", "values": [us / SECOND_US for us in starts_us.tolist()]},
-        "y": {"kind": "price", "label": "price of an hour"},
+        "y": {"kind": "price", "label": f"price, {currency} an hour"},
         "series": series,
     }

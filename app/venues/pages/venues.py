@@ -13,10 +13,10 @@ from app.domain.inputs import InputError, parse_duration
 from app.domain.times import DAY_US, from_datetime
 from app.platform.http.errors import Forbidden
 from app.platform.http.reached import reached
-from app.platform.pages.asking import number
+from app.platform.pages.asking import number, server_time
 from app.platform.pages.rendering import render
 from app.venues.quoting import QuoteQuestion
-from app.venues.reads import StoredVenue, VenueQuotes, VenueReads
+from app.venues.reads import MOST_AGE_US, StoredVenue, VenueQuotes, VenueReads
 from app.venues.rules.observed import QuoteSource
 from app.venues.rules.quotes import CONFIDENCE, on_demand_cost
 from app.venues.rules.rates import RevokedBy
@@ -60,6 +60,7 @@ async def show(request: Request) -> Response:
         model=None if model is None else model.trained,
         fed_us=None if feed is None or feed.succeeded_at is None else from_datetime(feed.succeeded_at),
         form=form,
+        stale_us=stale_us(request, venue),
         found=found,
         trouble=trouble,
         confidence=CONFIDENCE,
@@ -102,6 +103,17 @@ def read_form(request: Request) -> VenueForm:
     if not (0 < lifetime_us <= _LONGEST_US and 0 < percent < 100):
         return VenueForm(lifetime, share, None, "The time must be above 0, the share above 0 and below 100 per cent.")
     return VenueForm(lifetime, share, QuoteQuestion(lifetime_us, percent / 100), "")
+
+
+def stale_us(request: Request, venue: StoredVenue) -> int | None:
+    """Return how old the newest price is, if it is too old to say what a bid needs now; None if it is not.
+
+    Of machines that end for lack of capacity pages tell nothing by old prices.
+    """
+    if venue.last_us is None or venue.revoked_by is not RevokedBy.PRICE:
+        return None
+    age_us = from_datetime(server_time(request)) - venue.last_us
+    return age_us if age_us > MOST_AGE_US else None
 
 
 def refuse_scoped(request: Request) -> None:

@@ -11,6 +11,8 @@ from math import exp, log
 
 RATE = 0.25
 LOWEST_SHIFT, HIGHEST_SHIFT = -2.0, 2.5
+_MOST_EXPONENT = 700.0
+"""What `exp` takes without an overflow: shares that are smaller have the same target, which is nearly 0."""
 
 
 def moved_shift(shift: float, share: float, *, survived: bool) -> float:
@@ -21,7 +23,7 @@ def moved_shift(shift: float, share: float, *, survived: bool) -> float:
 
 def target_of(share: float, shift: float) -> float:
     """Return the probability that a bid must have in the model to keep a share of survivors; share in (0, 1)."""
-    return 1.0 / (1.0 + exp(-(log(share / (1.0 - share)) + shift)))
+    return 1.0 / (1.0 + exp(min(-(log(share / (1.0 - share)) + shift), _MOST_EXPONENT)))
 
 
 KEPT_OF_RATIO = 0.995

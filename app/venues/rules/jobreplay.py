@@ -6,8 +6,9 @@ that the provider ends being free. Machines of steady price are lost after a dra
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from math import ceil, floor, inf, isnan
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,11 @@ _MOST_SEGMENTS = 400
 _MOST_LAUNCHES = 10_000
 """A replay with so many ends, hidden."""
 MOST_OF_PLAN = 20_000_000
-"""A plan's replays have so many launches at most. One takes a third of a microsecond; 100 jobs over 500 pools have .8
-million, and up to 20 in a replay.
+"""A plan's replays have so many steps at most, launches and waits. One takes a third of a microsecond.
+
+100 jobs over 500 pools have .8 million launches, and up to 20 in a replay.
 """
+T = TypeVar("T")
 
 
 class ReplayedWays(NamedTuple):
@@ -72,31 +75,59 @@ class TooManyLaunches(Exception):
         self.job = job
 
 
+class PlanStopped(Exception):
+    """Nobody waits for the plan any more."""
+
+
 class ReplayWork:
-    """Replays the jobs of a plan, and counts their launches."""
+    """Replays the jobs of a plan, and counts their steps. Another thread may stop it."""
 
     def __init__(self) -> None:
         self._left = MOST_OF_PLAN
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Let the work end at its next look."""
+        self._is_stopped = True
+
+    def each(self, items: Iterable[T]) -> Iterator[T]:
+        """Return the items with a look before each. Raises PlanStopped."""
+        for item in items:
+            self._look()
+            yield item
+
+    def _look(self) -> None:
+        if self._is_stopped:
+            raise PlanStopped
 
     def replayed(
         self, job: str, starts: ReplayedStarts, pools: ReplayedWays, terms: JobTerms, ways: Dollars, fixed: Dollars
     ) -> Dollars:
-        """Return (n, 8) what came of the job from each start. Raises TooManyLaunches."""
-        found = replayed(starts, pools, terms, ways, fixed)
-        self._left -= int(found[:, LAUNCHES].sum())
+        """Return (n, 8) what came of the job from each start. Raises TooManyLaunches, PlanStopped."""
+        self._look()
+        found, self._left = replayed_within(starts, pools, terms, ways, fixed, self._left)
         if self._left < 0 or found[:, LAUNCHES].max(initial=0.0) >= _MOST_LAUNCHES:
             raise TooManyLaunches(job)
         return found
 
 
-@compiled
 def replayed(starts: ReplayedStarts, pools: ReplayedWays, terms: JobTerms, ways: Dollars, fixed: Dollars) -> Dollars:
     """Return (n, 8) what came of the job from each start."""
+    return replayed_within(starts, pools, terms, ways, fixed, MOST_OF_PLAN)[0]
+
+
+@compiled
+def replayed_within(
+    starts: ReplayedStarts, pools: ReplayedWays, terms: JobTerms, ways: Dollars, fixed: Dollars, most_steps: int
+) -> tuple[Dollars, int]:
+    """Return (n, 8) what came of the job from each start, and how many steps are left: below 0 if it needs more."""
     found = np.zeros((starts.starts_us.shape[0], 8))
-    segments = np.zeros((1, 4))
+    segments, left = np.zeros((1, 4)), most_steps
     for start in range(found.shape[0]):
-        _replay_one(start, starts, pools, terms, ways, fixed, found[start], segments)
-    return found
+        left -= _replay_one(start, starts, pools, terms, ways, fixed, found[start], segments, left)
+        if left < 0:
+            break
+    return found, left
 
 
 def replayed_segments(
@@ -112,7 +143,7 @@ def replayed_with_stretches(
 ) -> tuple[Dollars, Dollars]:
     """Return (8) what came of the job from a start, and (k, 4) its first stretches as in `replayed_segments`."""
     found, segments = np.zeros(8), np.full((_MOST_SEGMENTS, 4), np.nan)
-    _replay_one(start, starts, pools, terms, ways, fixed, found, segments)
+    _replay_one(start, starts, pools, terms, ways, fixed, found, segments, MOST_OF_PLAN)
     count = int((~np.isnan(segments[:, 0])).sum())
     return found, segments[:count]
 
@@ -127,37 +158,44 @@ def _replay_one(
     fixed: Dollars,
     found: NDArray[np.float64],
     segments: Dollars,
-) -> None:
+    most_steps: int,
+) -> int:
     begin_us, saved, scale = float(starts.starts_us[start]), 0.0, starts.scales[start]
     now_us, end_us = begin_us, begin_us + terms.left_us
     lost, available = np.zeros(ways.shape[0], np.bool_), np.zeros(ways.shape[0], np.bool_)
-    found[FIRST_LIVED], found[STATE] = -1.0, HIDDEN
+    found[FIRST_LIVED], found[STATE], steps = -1.0, HIDDEN, 0
     while saved < 1.0 - LEAST_SHARE:
+        steps += 1
         if terms.most_launches and found[LAUNCHES] >= terms.most_launches:
             found[STATE], found[ENDED] = FAILED, now_us - begin_us
-            return
+            return steps
         changes_us, is_hidden = _look(available, pools, lost, now_us, end_us, scale)
-        if is_hidden or found[LAUNCHES] >= _MOST_LAUNCHES:
-            return
+        if is_hidden or found[LAUNCHES] >= _MOST_LAUNCHES or steps > most_steps:
+            return steps
         way, length_us, kept = next_move(end_us - now_us, saved, available, ways, fixed)
         if way == WAITING:
-            now_us = min(changes_us, now_us + length_us)
+            now_us = max(min(changes_us, now_us + length_us), np.nextafter(now_us, inf))
             continue
         until_us, is_lost = now_us + length_us, False
         if way >= 0:
-            drawn_us = starts.drawn_us[start, way]
-            until_us, is_lost, is_hidden = _lost_at(pools, way, now_us, until_us, scale, drawn_us)
+            until_us, is_lost, is_hidden = _lost_at(pools, way, now_us, until_us, scale, starts.drawn_us[start, way])
         if is_hidden:
-            return
-        count = int(found[LAUNCHES])
-        if count < segments.shape[0]:
-            segments[count] = (float(way), now_us - begin_us, until_us - begin_us, 1.0 if is_lost else 0.0)
+            return steps
+        _note(segments, int(found[LAUNCHES]), way, now_us - begin_us, until_us - begin_us, is_lost)
         _account(found, pools, terms, way, now_us, until_us, is_lost, scale)
         if is_lost:
             kept = kept_after(until_us - now_us, end_us - now_us, saved, ways[way], fixed)
             lost[way] = not isnan(pools.steady[way])
         saved, now_us = kept, until_us
     found[STATE], found[ENDED] = DONE, now_us - begin_us
+    return steps
+
+
+@bare
+def _note(segments: Dollars, at: int, way: int, from_us: float, to_us: float, is_lost: bool) -> None:  # noqa: FBT001
+    """Note a stretch on a machine, if it is one of the first."""
+    if at < segments.shape[0]:
+        segments[at] = (float(way), from_us, to_us, 1.0 if is_lost else 0.0)
 
 
 @bare

@@ -109,11 +109,11 @@ class MadePlan:
     costs: Dollars
 
 
-def make_plan(question: PlanQuestion, pools: Sequence[PlanPool]) -> MadePlan:
-    """Return the plan. Raises DeadlineImpossible, BudgetImpossible, TooManyLaunches."""
-    work = ReplayWork()
-    known = [known_pool(pool, question.window_us) for pool in pools]
-    fixed = [fixed_machine(job, pools, question) for job in question.jobs]
+def make_plan(question: PlanQuestion, pools: Sequence[PlanPool], work: ReplayWork | None = None) -> MadePlan:
+    """Return the plan. Raises DeadlineImpossible, BudgetImpossible, TooManyLaunches, PlanStopped by its `work`."""
+    work = work or ReplayWork()
+    known = [known_pool(pool, question.window_us) for pool in work.each(pools)]
+    fixed = [fixed_machine(job, pools, question) for job in work.each(question.jobs)]
     options = [
         job_options(job, known, of_job, question, work) for job, of_job in zip(question.jobs, fixed, strict=True)
     ]
@@ -153,10 +153,10 @@ def fixed_machine(job: PlanJob, pools: Sequence[PlanPool], question: PlanQuestio
 def job_options(
     job: PlanJob, known: Sequence[KnownPool], fixed: FixedMachine | None, question: PlanQuestion, work: ReplayWork
 ) -> list[PlanOption]:
-    """Return the options that reach the job's probability, and those in no pool. Raises TooManyLaunches."""
+    """Return a job's options that reach its probability, and those in no pool. Raises TooManyLaunches, PlanStopped."""
     found = [idle_option()] if job.deadline_us is None else []
     found += [fixed_option(job, fixed)] if fixed is not None else []
-    for at in screened(job, known):
+    for at in work.each(screened(job, known)):
         found += pool_options(job, at, known[at], fixed, question.now_us, question.launch_us, work)
     return [one for one in found if one.survival >= job.probability]
 

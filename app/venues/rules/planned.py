@@ -22,6 +22,8 @@ from app.venues.rules.training import TrainedSurvival
 from app.venues.rules.types import MachineType
 
 MONTH_US = 30 * DAY_US
+LONGEST_RUN_US = 30 * 366 * DAY_US
+"""A machine that would take longer cannot run a job. Ten years of work, as many of reading and of a launch fit."""
 FIXED_POOL, NO_POOL = -1, -2
 """The pools of options that are in none: a machine on demand, and not to run the job."""
 _POINTS = 256
@@ -101,7 +103,8 @@ class PlanJob(NamedTuple):
             return inf
         if isinf(machine.compute_units):
             return float(self.work_us)
-        return run_time_us(self.work_us, self.units, machine.compute_units, self.parallelism)
+        run_us = run_time_us(self.work_us, self.units, machine.compute_units, self.parallelism)
+        return run_us if run_us <= LONGEST_RUN_US else inf
 
 
 @dataclass(frozen=True, slots=True)

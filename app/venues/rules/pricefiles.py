@@ -208,7 +208,7 @@ def _time_us(text: object, now_us: int) -> int:
 
 def _micro(text: object) -> int:
     if not isinstance(text, str) or not _PRICE.fullmatch(text):
-        raise _Unfit("preemptible.price.invalid", f"{_short(text)} is no decimal price below 100000")
+        raise _Unfit("preemptible.price.invalid", f"{_short(text)} is no decimal price above 0 and below 100000")
     micro = round(float(text) * MICRO)
     if not micro:
         raise _Unfit("preemptible.price.invalid", f"{_short(text)} is no price of at least a millionth")

@@ -15,6 +15,10 @@ from app.domain.inputs import InputError
 
 TYPE_COLUMNS = ["instance_type", "vcpu", "compute_units", "memory_mib", "on_demand_price", "from"]
 _MOST_TYPES = 10_000
+LEAST_UNITS, MOST_UNITS = 1e-3, 1e6
+"""Compute units of a machine are from 1e-3 to 1e6."""
+MOST_PRICE = 1e9
+"""An hour costs at most so much."""
 
 
 class MachineType(NamedTuple):
@@ -62,6 +66,9 @@ def read_types(lines: Iterable[str]) -> dict[str, MachineType]:
             raise InputError(f"line {number}: expected {','.join(TYPE_COLUMNS)}") from None
         if not all(math.isfinite(value) and value > 0 for value in machine):
             raise InputError(f"line {number}: compute_units, memory_mib and on_demand_price must be above 0")
+        if not (LEAST_UNITS <= machine.compute_units <= MOST_UNITS and machine.on_demand <= MOST_PRICE):
+            bounds = f"compute_units from {LEAST_UNITS:g} to {MOST_UNITS:g}, on_demand_price up to {MOST_PRICE:g}"
+            raise InputError(f"line {number}: expected {bounds}")
         found[name] = machine
         if len(found) > _MOST_TYPES:
             raise InputError(f"line {number}: more than {_MOST_TYPES} types")

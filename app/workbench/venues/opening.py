@@ -134,8 +134,11 @@ def _price_text(value: object) -> object:
 def _read(file: BinaryIO, rows: PriceRows) -> None:
     texts = _texts(file)
     first = next(texts, "")
-    if first.lstrip("\ufeff \t\r\n").startswith("{"):
+    begin = first.lstrip("\ufeff \t\r\n")[:1]
+    if begin == "{":
         read_json(_again(first, texts), rows)
+    elif begin == "[":
+        raise InputError("begins like a JSON list; prices as JSON are one object, as AWS, Azure or GCP tell them")
     else:
         read_csv(_lines(_again(first, texts)), rows)
 
