@@ -34,6 +34,11 @@ class PoolSpec:
         return self.market == BID
 
     @property
+    def is_priced(self) -> bool:
+        """True if somebody said what a node costs: the file, or a venue."""
+        return self.is_bid or self.price_per_hour > 0
+
+    @property
     def on_demand_price(self) -> float | None:
         """The price of an hour on demand: of a pool that is on demand its own."""
         is_own = self.on_demand_price_per_hour is None and self.market == "on_demand"
@@ -54,6 +59,16 @@ class ClusterSpec:
 
     max_nodes: int
     pools: tuple[PoolSpec, ...]
+
+    @property
+    def most_nodes(self) -> int:
+        """The most nodes that there may be: the limits of the pools count, too."""
+        return min(self.max_nodes, sum(pool.max_nodes for pool in self.pools))
+
+    @property
+    def priced(self) -> set[str]:
+        """The pools, by name, of whose nodes the price is known."""
+        return {pool.name for pool in self.pools if pool.is_priced}
 
     @property
     def clouds(self) -> list[str]:

@@ -41,8 +41,8 @@ class KnownCluster:
 
     @property
     def is_managed(self) -> bool:
-        """True if a manager told of a look lately."""
-        return self.look_age_us is not None and self.look_age_us <= MANAGED_US
+        """True if a manager told of a look lately, and the cluster is not deleted."""
+        return self.past.deleted_us is None and self.look_age_us is not None and self.look_age_us <= MANAGED_US
 
 
 class ClusterKeeper:

@@ -69,7 +69,7 @@ def _jobs(facts: ClusterFacts) -> _ByLabels:
 
 def _look_age_s(facts: ClusterFacts) -> float | None:
     age_us = facts.cluster.look_age_us
-    return None if age_us is None else age_us / SECOND_US
+    return None if age_us is None or facts.cluster.past.deleted_us is not None else age_us / SECOND_US
 
 
 def _costs(facts: ClusterFacts) -> _ByLabels:
@@ -143,7 +143,7 @@ CLUSTER_FAMILIES = (
     _one(
         _GAUGE,
         "manager_look_age_seconds",
-        "Time since the manager told of a look; absent before the first.",
+        "Time since the manager told of a look; absent before the first, and of a deleted cluster.",
         _look_age_s,
     ),
 )

@@ -52,6 +52,7 @@ async def show(request: Request) -> Response:
         chart=nodes_chart(cluster, begin_us),
         nodes=sorted(cluster.past.there(), key=lambda node: node.bought_us),
         jobs=jobs,
+        begin_us=begin_us,
         strips=[strip_of(job, begin_us, cluster.now_us) for job in jobs],
         foreseen=await reached(request, Foreseeing).checkpoints(cluster),
         cost=await reached(request, ClusterCosts).read(cluster),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from app.domain.errors import NoDatabase, TenureError, Unavailable
 from app.domain.inputs import InputError
 from app.importing.errors import ImportRefused
-from app.managing.manager import ManagerRuns
+from app.managing.batch import ManagerRuns
 from app.managing.programs import ProgramFailed
 from app.nova.session import OpenStackFailed, OpenStackForbidden
 from tenure_client import (

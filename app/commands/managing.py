@@ -16,18 +16,21 @@ import typer
 from rich.text import Text
 
 from app.clusters.rules.deciding import SeenInstance, pool_of
+from app.clusters.rules.fitting import misfit
 from app.clusters.rules.wanted import PoolWanted
 from app.commands.connecting import connect
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import LOCAL, Json, Token, Url
 from app.commands.output import STDOUT, print_json, print_text
 from app.domain.inputs import InputError
+from app.managing.batch import BatchCluster, ManagerRuns
 from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.checkpointing.placing import launcher_of
 from app.managing.declared import Declared, read_cluster
-from app.managing.manager import BatchCluster, Manager, ManagerRuns
-from app.managing.programs import INSTALL, ProgramFailed, missing_programs
+from app.managing.manager import Manager, waiting
+from app.managing.programs import INSTALL, missing_programs
 from app.managing.reporting import Reporter
+from app.managing.slurm import QueuedJob
 from tenure_client import TenureClient
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The cluster file, TOML.")]
@@ -55,6 +58,14 @@ def _cluster(file: Path, url: str, token: str | None) -> Iterator[BatchCluster]:
         yield _read(file, client)
 
 
+@contextmanager
+def _made(file: Path, url: str, token: str | None) -> Iterator[BatchCluster]:
+    """Give the cluster of a file that was created and not deleted. Raise InputError if it is not there."""
+    with _cluster(file, url, token) as cluster:
+        cluster.check_there()
+        yield cluster
+
+
 def _read(file: Path, client: TenureClient) -> BatchCluster:
     return BatchCluster(read_cluster(file), client)
 
@@ -69,16 +80,17 @@ def check(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = 
             {"pool": pool.name, "cloud": pool.cloud, "would_sell": is_sold, "says": says}
             for pool, says, is_sold in cluster.buyer.offers()
         ]
-        lacks_of_machines = cluster.machines.missing()
+        lacks_here = [*cluster.machines.missing(), *filter(None, [cluster.slurm.lacks()])]
     missing = missing_programs()
     lacks = [f"{', '.join(missing)}: {INSTALL}"] if missing else []
-    lacks += lacks_of_machines
+    lacks += lacks_here
     if as_json:
         print_json({"missing": lacks, "pools": offers})
     else:
         for lack in lacks:
             print_text(Text(f"missing: {lack}"))
-        _table(("pool", "cloud", "would_sell", "says"), offers)
+        rows = [offer | {"would_sell": "yes" if offer["would_sell"] else "no"} for offer in offers]
+        _table(("pool", "cloud", "would_sell", "says"), rows)
     if lacks or not any(offer["would_sell"] for offer in offers):
         raise typer.Exit(1)
 
@@ -133,9 +145,11 @@ def status(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json =
     The exit code is 1 if Slurm does not answer or no manager runs.
     """
     with _cluster(file, url, token) as cluster:
-        has_manager, answers = _has_manager(cluster), cluster.slurm.answers()
+        has_manager, answers = _has_manager(cluster), cluster.slurm.conf.exists() and cluster.slurm.answers()
         rows = _node_rows(cluster) if answers else []
-        states = Counter(job.state.lower() for job in cluster.slurm.jobs()) if answers else Counter()
+        queue = cluster.slurm.jobs() if answers else []
+        states = Counter(job.state.lower() for job in queue)
+        misfits = _misfits(cluster, queue)
     found: dict[str, Any] = {
         "name": cluster.wanted.name,
         "manager": has_manager,
@@ -145,6 +159,7 @@ def status(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json =
         "nodes": {pool.name: sum(row["pool"] == pool.name for row in rows) for pool in cluster.wanted.pools},
         "pools": {pool.name: _pool_facts(pool) for pool in cluster.wanted.pools},
         "jobs": dict(states),
+        "misfits": misfits,
     }
     if as_json:
         print_json(found)
@@ -154,6 +169,7 @@ def status(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json =
         lines += [_pool_line(pool, found["nodes"][pool.name]) for pool in cluster.wanted.pools]
         lines += ["drained: nothing is bought"] if cluster.wanted.scale.drain else []
         lines += [f"jobs {state}: {count}" for state, count in states.items()]
+        lines += [f"job {job} can never run: {why}" for job, why in misfits.items()]
         print_text(Text("\n".join(lines)))
     if not (has_manager and answers):
         raise typer.Exit(1)
@@ -167,19 +183,27 @@ def _pool_line(pool: PoolWanted, count: int) -> str:
     return f"{pool.name}: {count} node{'' if count == 1 else 's'} of {pool.max_nodes}, {pool.market} in {pool.cloud}"
 
 
+def _misfits(cluster: BatchCluster, queue: list[QueuedJob]) -> dict[str, str]:
+    """Return the jobs that no pool can ever hold, each with what would be accepted."""
+    waits = [seen for job in queue if (seen := waiting(job)) is not None]
+    instances, sizes = (cluster.buyer.instances(), cluster.sizes()) if waits else ({}, {})
+    found = {job.job_id: misfit(cluster.wanted, instances, sizes, job) for job in waits}
+    return {job: why for job, why in found.items() if why}
+
+
 def _has_manager(cluster: BatchCluster) -> bool:
     try:
         with cluster.managed():
             return False
     except ManagerRuns:
         return True
-    except ProgramFailed:
+    except InputError:
         return False
 
 
 def nodes(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
     """List the cluster's nodes by what is there of each: the instance, the machine, the node of Slurm."""
-    with _cluster(file, url, token) as cluster:
+    with _made(file, url, token) as cluster:
         rows = _node_rows(cluster)
     if as_json:
         print_json({"nodes": rows})
@@ -209,7 +233,9 @@ def _instance_word(one: SeenInstance | None) -> str:
 
 def jobs(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
     """List the jobs that wait or run, and why those that wait do."""
-    with _cluster(file, url, token) as cluster:
+    with _made(file, url, token) as cluster:
+        queue = cluster.slurm.jobs()
+        misfits = _misfits(cluster, queue)
         rows = [
             {
                 "job": job.job_id,
@@ -218,12 +244,15 @@ def jobs(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = F
                 "pools": ",".join(job.pools),
                 "nodes": job.nodes or f"{job.node_count} wanted",
                 "reason": "" if job.reason == "None" else job.reason,
+                "misfit": misfits.get(job.job_id),
             }
-            for job in cluster.slurm.jobs()
+            for job in queue
         ]
     if as_json:
         print_json({"jobs": rows})
     else:
+        for row in rows:
+            row["reason"] = f"can never run: {row['misfit']}" if row["misfit"] else row["reason"]
         _table(("job", "name", "state", "pools", "nodes", "reason"), rows)
 
 
@@ -232,7 +261,7 @@ def checkpoint(*, file: File, job: Job, url: Url = LOCAL, token: Token = None, a
 
     The exit code is 3 if none could be taken.
     """
-    with _cluster(file, url, token) as cluster:
+    with _made(file, url, token) as cluster:
         keeper = CheckpointKeeper(cluster.wanted, cluster.machines, cluster.buyer, cluster.events)
         made = keeper.save_now(job, cluster.slurm.jobs())
     if as_json:
@@ -281,12 +310,13 @@ def _tell(line: str, *, as_json: bool) -> None:
 
 
 def delete(*, file: File, url: Url = LOCAL, token: Token = None, yes: Yes = False, as_json: Json = False) -> None:
-    """Give back all nodes with what runs on them, and end the cluster's Slurm. Files stay. A manager must not run."""
+    """Cancel all jobs, give back all nodes, and end the cluster's Slurm. Files stay. A manager must not run."""
     with _cluster(file, url, token) as cluster:
-        if not cluster.slurm.folder.exists():
+        if not cluster.slurm.conf.exists():
             raise InputError(f"there is no cluster in {cluster.slurm.folder}")
         if not yes:
-            typer.confirm(f"Give back all nodes of {cluster.wanted.name} and end its Slurm?", abort=True)
+            question = f"Cancel all jobs of {cluster.wanted.name}, give back all its nodes and end its Slurm?"
+            typer.confirm(question, abort=True)
         with cluster.managed():
             count = len(_node_rows(cluster)) if cluster.slurm.answers() else None
             with _reporting(cluster, url, token):  # the service has to hear when machines of venues were over
@@ -298,5 +328,7 @@ def delete(*, file: File, url: Url = LOCAL, token: Token = None, yes: Yes = Fals
 
 
 def _table(names: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
-    columns = [Column(name.replace("_", " "), 9 - at, is_words=name == "says") for at, name in enumerate(names)]
+    columns = [
+        Column(name.replace("_", " "), 9 - at, is_words=name in {"says", "reason"}) for at, name in enumerate(names)
+    ]
     print_fitting(STDOUT, columns, [[str(row[name]) for name in names] for row in rows])

@@ -6,7 +6,6 @@ state, and the machines. If one of them does not answer, nothing is done in that
 
 from __future__ import annotations
 
-import fcntl
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,30 +16,28 @@ from app.clusters.rules.deciding import (
     Action,
     Deed,
     NodeState,
-    SeenInstance,
     SeenJob,
     SeenNode,
     View,
     pool_of,
 )
+from app.clusters.rules.fitting import misfit
 from app.clusters.rules.reconciling import decide
 from app.clusters.rules.saving import saving_of
-from app.clusters.rules.wanted import ClusterWanted, PoolWanted
+from app.clusters.rules.wanted import PoolWanted
 from app.managing.asking import Asking
-from app.managing.buying import Buyer, Purchase
+from app.managing.batch import BatchCluster
+from app.managing.buying import Purchase
 from app.managing.checkpointing.keeper import CheckpointKeeper
-from app.managing.checkpointing.placing import place_launcher
 from app.managing.declared import Declared
-from app.managing.events import Events
+from app.managing.ending import Ends
 from app.managing.joining import Joining
 from app.managing.logs import BoundedLogs
 from app.managing.lost import put_right
-from app.managing.machines import MachineDriver, Namespaces
-from app.managing.openstack import Fleet, NovaBuyer, NovaMachines
 from app.managing.programs import ProgramFailed
-from app.managing.slurm import QueuedJob, Slurm
+from app.managing.slurm import QueuedJob, SlurmSilent
 from app.managing.telling import Telling
-from tenure_client import ClientError, ServiceUnreachable, TenureClient
+from tenure_client import ClientError, ServiceUnreachable
 
 ROUND_S = 1.0
 MOST_RELEASES = 3
@@ -50,64 +47,6 @@ _UNAVAILABLE_AGAIN_S = 10.0
 _TROUBLES = (ClientError, ProgramFailed, OSError)
 
 
-class ManagerRuns(Exception):
-    """Another manager of this cluster runs."""
-
-
-class BatchCluster:
-    """The parts of a cluster, and what is seen of it."""
-
-    def __init__(self, wanted: ClusterWanted, client: TenureClient) -> None:
-        self.wanted, self.slurm = wanted, Slurm(wanted, wanted.machines.address)
-        fleet = Fleet(wanted) if wanted.machines.is_openstack else None
-        self.buyer = Buyer(wanted, client) if fleet is None else NovaBuyer(wanted, client, fleet)
-        self.machines: MachineDriver = (
-            Namespaces(wanted, self.slurm) if fleet is None else NovaMachines(wanted, self.slurm, fleet)
-        )
-        self.events = Events(self.slurm.folder / "events.jsonl")
-
-    def create(self) -> None:
-        """Make the folder, the network and the configuration, and start Slurm. What is there stays."""
-        self.machines.prepare()  # first: it refuses a second cluster of this name on this host
-        self.slurm.configure()
-        place_launcher(self.wanted)
-        self.slurm.start()
-
-    @contextmanager
-    def managed(self, *, stands_by: bool = False) -> Iterator[None]:
-        """Be the one manager of the cluster. If there is another, wait until it is gone, or raise ManagerRuns."""
-        try:
-            file = (self.slurm.folder / "manager.lock").open("a")
-        except OSError as error:
-            raise ProgramFailed(f"there is no cluster yet, make one with `tenure cluster create`: {error}") from None
-        with file as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX if stands_by else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ManagerRuns(f"another manager of {self.wanted.name!r} runs") from None
-            yield
-
-    def delete(self) -> None:
-        """Give all nodes back, end Slurm and its network. All files stay."""
-        self.buyer.refused()
-        instances = self.buyer.instances()
-        for name in sorted(instances.keys() | self.machines.there().keys()):
-            self.machines.destroy(name)
-            if name in instances:
-                self.give_back(name, instances[name])
-        self.buyer.market.settle(self.events)
-        self.slurm.stop()
-        self.machines.remove()
-
-    def give_back(self, name: str, instance: SeenInstance) -> None:
-        """Stop a node's instance, or confirm its eviction."""
-        if instance.notice_s is None:
-            self.buyer.stop(name)
-            return
-        with suppress(ClientError):  # then its deadline does
-            self.buyer.confirm(name)
-
-
 class Manager:
     """Keeps a cluster as its file wants it."""
 
@@ -115,7 +54,7 @@ class Manager:
         self, cluster: BatchCluster, declared: Declared, looked: Callable[[float, int], None] | None = None
     ) -> None:
         self._cluster, self._declared, self._looked = cluster, declared, looked
-        self._telling, self._joining = Telling(cluster.slurm, cluster.events), Joining()
+        self._telling, self._joining = Telling(Ends(cluster.slurm).of, cluster.events), Joining()
         self._idle_since_s: dict[str, float] = {}
         self._not_before_s: dict[str, float] = {}
         self._releases: dict[str, int] = {}
@@ -158,9 +97,11 @@ class Manager:
         view = self._seen()
         if view is None:
             return
-        self._act(decide(self._cluster.wanted, view))
+        is_true = self._act(decide(self._cluster.wanted, view))
         if self._looked is not None:
             self._looked(time.monotonic() - began_s, len(view.machines - view.instances.keys()))
+        if not is_true:
+            return
         with self._telling_of("checkpoints"):
             self._asking.as_advised(view, self._jobs)
             self._keeper.look(view, self._jobs)
@@ -177,9 +118,10 @@ class Manager:
         else:
             self._said.pop(task, None)
 
-    def _act(self, actions: list[Action]) -> None:
+    def _act(self, actions: list[Action]) -> bool:
         """Do one after the other. Where one fails, the later ones on the same node wait for the next round.
 
+        Return False if Slurm or the service cannot be reached any more: what was seen may not be so now, and all waits.
         A failure that was told in the round before is not told again.
         """
         told, self._failures = self._failures, {}
@@ -196,10 +138,11 @@ class Manager:
                 self._failures[key] = str(error)
                 if told.get(key) != str(error):
                     self._cluster.events.write("action_failed", deed=action.deed, name=action.name, error=str(error))
-                if isinstance(error, ServiceUnreachable):
-                    return
+                if isinstance(error, ServiceUnreachable | SlurmSilent):
+                    return False
                 if action.deed is not Deed.CONFIRM:
                     failed.add(action.name)
+        return True
 
     def _told(self, action: Action) -> None:
         names = {
@@ -219,13 +162,9 @@ class Manager:
         return None
 
     def _look(self) -> View:
-        """Return what is there. A controller of Slurm that died is started."""
+        """Return what is there. A daemon of Slurm's that died is started."""
         cluster = self._cluster
-        if not cluster.slurm.runs():
-            cluster.create()
-            cluster.events.write("slurm_started")
-            self._is_complete = False
-            self._joining.controller_began({name for name, runs in cluster.machines.there().items() if runs})
+        self._mend_slurm()
         self._keeper.tell()
         cluster.buyer.market.settle(cluster.events)
         cluster.buyer.market.follow_prices(cluster.events)
@@ -241,17 +180,33 @@ class Manager:
             self._bury(dead)
         self._jobs = jobs
         self._telling.look(nodes, jobs)
-        waiting = [seen for job in jobs if (seen := _waiting(job)) is not None]
+        queue = [seen for job in jobs if (seen := waiting(job)) is not None]
+        sizes = cluster.sizes() if queue else {}
+        misfits = {job.job_id: misfit(cluster.wanted, instances, sizes, job) for job in queue}
+        self._telling.look_at_misfits({job: why for job, why in misfits.items() if why})
         return View(
             instances,
             alive,
             self._with_idle(nodes),
-            waiting,
+            queue,
             self._refusing(),
             _free_in_s(jobs),
             _saving_s(jobs),
             self._joining.forgotten(alive, nodes.keys()),
+            sizes,
         )
+
+    def _mend_slurm(self) -> None:
+        """Start what died of Slurm: its controller, or munged, without which nobody can speak to it."""
+        cluster = self._cluster
+        if not cluster.slurm.runs():
+            cluster.mend()
+            cluster.events.write("slurm_started")
+            self._is_complete = False
+            self._joining.controller_began({name for name, runs in cluster.machines.there().items() if runs})
+        elif not cluster.slurm.has_munge():
+            cluster.slurm.start_munge()
+            cluster.events.write("munge_started")
 
     def _bury(self, dead: set[str]) -> None:
         """Remove what a machine that died leaves behind."""
@@ -336,8 +291,15 @@ class Manager:
         self._cluster.slurm.drop(action.name, action.why)
         for job in self._jobs:
             if job.state == "RUNNING" and job.nodes == action.name:
-                with suppress(ProgramFailed):  # Slurm does it, and complains that there is no node for it yet
-                    self._cluster.slurm.hasten(job.job_id)
+                self._hasten(job.job_id)
+
+    def _hasten(self, job: str) -> None:
+        try:
+            self._cluster.slurm.hasten(job)
+        except SlurmSilent:
+            raise
+        except ProgramFailed:  # Slurm does it, and complains that there is no node for it yet
+            return
 
     def _retire(self, action: Action) -> None:
         """Give an idle node back, unless it got a job in the meantime: only a drained node has none."""
@@ -385,9 +347,10 @@ def _saving_s(jobs: Iterable[QueuedJob]) -> dict[str, float]:
     return {node: of_node_s for node, of_node_s in found_s.items() if of_node_s < inf}
 
 
-def _waiting(job: QueuedJob) -> SeenJob | None:
+def waiting(job: QueuedJob) -> SeenJob | None:
     """Return a job that waits for nodes or was held by Slurm; None for one that waits for something else, or runs."""
     reason = job.reason.lower().replace(" ", "_")
     if job.state != "PENDING" or (reason != _HELD and reason.startswith(_NOT_ELIGIBLE)):
         return None
-    return SeenJob(job.job_id, job.pools, job.node_count, reason == _HELD, job.limit_s)
+    size = job.cores, job.memory_mib, job.cores_in_all, job.is_anywhere
+    return SeenJob(job.job_id, job.pools, job.node_count, reason == _HELD, job.limit_s, *size)

@@ -31,10 +31,16 @@ INSTALL = "tools/lab-install installs them on Debian"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _TIMEOUT_S = 15.0
 _END_S = 5.0
+_TAIL_BYTES = 4096
+_ASK_EVERY_S = 0.25
 
 
 class ProgramFailed(Exception):
     """A program of the host failed, is missing, or did not end in time. The message has what it said."""
+
+
+class ProgramSilent(ProgramFailed):
+    """A program did not end in time, or the one that it waits for is gone."""
 
 
 def missing_programs() -> list[str]:
@@ -42,24 +48,55 @@ def missing_programs() -> list[str]:
     return [name for name in NEEDED if which(name, path=SYSTEM_PATH) is None]
 
 
-def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None, timeout_s: float = _TIMEOUT_S) -> str:
-    """Return what a program writes. Raise ProgramFailed if it does not end with 0 in time."""
+def run(
+    arguments: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = _TIMEOUT_S,
+    is_vain: Callable[[], str] | None = None,
+) -> str:
+    """Return what a program writes. Raise ProgramFailed if it does not end with 0, ProgramSilent if not in time.
+
+    is_vain is asked while it lasts for a reason why no answer can come any more; empty: there is none.
+    """
     try:
-        done = subprocess.run(  # noqa: S603 - programs of the host, without a shell
+        program = subprocess.Popen(  # noqa: S603 - programs of the host, without a shell
             arguments,
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
             env=_environment(environment),
-            timeout=timeout_s,
-            check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         raise ProgramFailed(f"{arguments[0]}: {error}") from None
-    if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip())[-500:]
-        raise ProgramFailed(f"{' '.join(arguments)}: exit {done.returncode}: {said}")
-    return done.stdout
+    with program:
+        try:
+            out, said = _told(program, arguments[0], timeout_s, is_vain)
+        except BaseException:
+            program.kill()
+            raise
+    if program.returncode:
+        words = (said.strip() or out.strip())[-500:]
+        raise ProgramFailed(f"{' '.join(arguments)}: exit {program.returncode}: {words}")
+    return out
+
+
+def _told(
+    program: subprocess.Popen[str], name: str, timeout_s: float, is_vain: Callable[[], str] | None
+) -> tuple[str, str]:
+    """Return the two outputs of a program at its end."""
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        left_s = deadline_s - time.monotonic()
+        try:
+            return program.communicate(timeout=max(left_s if is_vain is None else min(left_s, _ASK_EVERY_S), 0.0))
+        except subprocess.TimeoutExpired:
+            why = is_vain() if is_vain is not None else ""
+            if why:
+                raise ProgramSilent(f"{name}: {why}") from None
+            if time.monotonic() >= deadline_s:
+                raise ProgramSilent(f"{name} does not answer within {timeout_s:g} s") from None
 
 
 def start_daemon(arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> int:
@@ -81,6 +118,17 @@ def start_helper(
             start_new_session=True,
             close_fds=True,
         )
+
+
+def last_lines(path: Path) -> list[str]:
+    """Return the last lines of a log that are not empty; none if there is no log."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(path.stat().st_size - _TAIL_BYTES, 0))
+            text = file.read(_TAIL_BYTES).decode(errors="replace")
+    except OSError:
+        return []
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def end_daemon(pid_file: Path, name: str) -> None:

@@ -9,21 +9,33 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from socket import SO_REUSEADDR, SOL_SOCKET, socket
 
 from app.clusters.rules.deciding import NodeState
 from app.clusters.rules.wanted import MOST_NODES, ClusterWanted
 from app.managing.files import put
-from app.managing.programs import ProgramFailed, daemon_of, end_daemon, run, start_daemon, wait_until
+from app.managing.lines import ANY, QueuedJob, RunningJob, job_of, state_of
+from app.managing.programs import (
+    ProgramFailed,
+    ProgramSilent,
+    daemon_of,
+    end_daemon,
+    last_lines,
+    run,
+    start_daemon,
+    start_helper,
+    wait_until,
+)
+
+__all__ = ["QueuedJob", "RunningJob", "Slurm", "SlurmSilent"]
 
 CONTROLLER = "tenurectl"
-ANY = "any"
-"""The partition of jobs of one node that may run in every pool. Slurm refuses a list of partitions without nodes."""
 _START_S = 20.0
-_ENDLESS_S = 365 * 86_400.0
-"""The limit that Slurm writes for a job that has none, where its partition has none either."""
+_ANSWER_S = 12.0
+"""A command of Slurm's ends within it, or does not end: Slurm's own messages have ten seconds (MessageTimeout)."""
+_UNREACHED = ("Unable to contact slurm controller", "Munge encode failed", "Connection refused", "Socket timed out")
 _KEY_BYTES = 1024
 _CONF = """\
 ClusterName={name}
@@ -68,47 +80,15 @@ CommunicationParameters=NoAddrCache
 MaxNodeCount={nodes}
 PartitionName=DEFAULT MaxTime=INFINITE State=UP
 """
-_FIELDS = ("%i", "%T", "%P", "%D", "%r", "%N", "%M", "%l", "%k", "%j")
+_FIELDS = ("%i", "%T", "%P", "%D", "%r", "%N", "%M", "%l", "%k", "%j", "%A", "%V", "%c", "%C", "%m")
 _NUMBER = re.compile(r":(\d+(?:_\d+)?)")
 """Of a job on which another depends, as in `afterok:7(unfulfilled)`."""
 _PARTING_BYTES = 8
-_LONGEST_TEXT = 500
 _CGROUP = "CgroupPlugin={plugin}\nCgroupAutomount=no\nCgroupMountpoint=/sys/fs/cgroup\n"
 
 
-class QueuedJob(NamedTuple):
-    """A line of squeue. state: PENDING, RUNNING and so on; reason: why it waits; pools: where it may run, in order;
-    ran_s: since its present start; limit_s: how long it may run; None: for ever.
-    """
-
-    job_id: str
-    state: str
-    pools: tuple[str, ...]
-    node_count: int
-    reason: str
-    nodes: str
-    ran_s: float
-    limit_s: float | None
-    comment: str
-    name: str
-
-    @property
-    def left_s(self) -> float | None:
-        """The time until its limit ends it."""
-        return None if self.limit_s is None else max(self.limit_s - self.ran_s, 0.0)
-
-
-class RunningJob(NamedTuple):
-    """A job that Slurm calls running: its number, its first node, when it was submitted, and if another waits for it.
-
-    number: of an element of an array, the one that it has besides its name in the queue.
-    """
-
-    job_id: str
-    number: str
-    submitted: str
-    host: str
-    is_awaited: bool
+class SlurmSilent(ProgramFailed):
+    """Slurm cannot be reached: what was seen of it before may not be so any more."""
 
 
 class Slurm:
@@ -160,26 +140,75 @@ class Slurm:
 
         The controller has a host name of its own.
         """
+        self.start_munge()
+        if not self.runs():
+            program = f"hostname {CONTROLLER}; exec /usr/sbin/slurmctld -D -f {self.conf}"
+            start = ["unshare", "--uts", "sh", "-c", program]
+            started = start_helper(start, self.folder / "log/start.log", self.environment)
+            wait_until(lambda: started.poll() is not None or self.answers(), self._unanswered(), _START_S)
+            if started.poll() is not None:
+                raise ProgramFailed(f"slurmctld ended at once: {self._last_words()}")
+        wait_until(self.answers, self._unanswered(), _START_S)
+
+    def start_munge(self) -> None:
+        """Start munged, if it does not run. Raise ProgramFailed if it does not come."""
         munge = self.local / "munge"
-        if daemon_of(munge / "pid", "munged") is None:
+        if not self.has_munge():
             files = {"socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
             options = [f"--{option}={munge / file}" for option, file in files.items()]
             options.append(f"--key-file={self.folder / 'munge/key'}")
             start_daemon(["/usr/sbin/munged", "--foreground", "--force", *options], self.folder / "log/munged.log")
-            wait_until(lambda: daemon_of(munge / "pid", "munged"), "munged does not start", _START_S)
-        if not self.runs():
-            program = f"hostname {CONTROLLER}; exec /usr/sbin/slurmctld -D -f {self.conf}"
-            start_daemon(["unshare", "--uts", "sh", "-c", program], self.folder / "log/start.log", self.environment)
-        wait_until(self.answers, "slurmctld does not answer", _START_S)
+            wait_until(self.has_munge, "munged does not start", _START_S)
 
-    def stop(self) -> None:
-        """End the daemons."""
+    def _unanswered(self) -> str:
+        return f"slurmctld, which listens on slurm.port {self._wanted.slurm.port}, does not answer"
+
+    def _last_words(self) -> str:
+        """Return the last line of the controller's log."""
+        lines = last_lines(self.folder / "log/slurmctld.log") or last_lines(self.folder / "log/start.log")
+        return lines[-1] if lines else f"see {self.folder / 'log/slurmctld.log'}"
+
+    def lacks(self) -> str:
+        """Return why the controller could not listen here; empty: it could, or does."""
+        port = self._wanted.slurm.port
+        if self.runs():
+            return ""
+        with socket() as tried:
+            tried.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+            try:
+                tried.bind(("", port))
+            except OSError as error:
+                return (
+                    f"slurm.port {port} is taken on this host, perhaps by another cluster's Slurm ({error.strerror}): "
+                    f"give this one another port in its file"
+                )
+        return ""
+
+    def stop(self, *, is_with_munge: bool = True) -> None:
+        """End the daemons; munged only if it is asked for."""
         end_daemon(self.folder / "run/slurmctld.pid", "slurmctld")
-        end_daemon(self.local / "munge/pid", "munged")
+        if is_with_munge:
+            end_daemon(self.local / "munge/pid", "munged")
+
+    def clear(self, why: str) -> None:
+        """Cancel all jobs and forget all nodes. Raise ProgramFailed if Slurm does not answer."""
+        if jobs := sorted({job.job_id for job in self.jobs()}):
+            self._ask("scancel", *jobs)
+        if nodes := sorted(self.nodes()):
+            self.drop(",".join(nodes), why)
+
+    def forget_nodes(self) -> None:
+        """Remove the state of nodes that a controller which does not run any more has saved."""
+        for path in (self.folder / "state").glob("node_state*"):
+            path.unlink(missing_ok=True)
 
     def runs(self) -> bool:
         """Return True if the controller is a running process, though it may not answer yet."""
         return daemon_of(self.folder / "run/slurmctld.pid", "slurmctld") is not None
+
+    def has_munge(self) -> bool:
+        """Return True if munged runs, without which nobody can speak to the controller."""
+        return daemon_of(self.local / "munge/pid", "munged") is not None
 
     def answers(self) -> bool:
         """Return True if the controller answers."""
@@ -191,7 +220,7 @@ class Slurm:
     def nodes(self) -> dict[str, tuple[NodeState, bool]]:
         """Return the state of each node, and if it takes no more jobs."""
         lines = (line.split("|") for line in self._ask("sinfo", "-h", "-N", "-o", "%N|%T").splitlines())
-        return {name: _state(word) for name, word in lines if name}
+        return {name: state_of(word) for name, word in lines if name}
 
     def address_of(self, node: str) -> str:
         """Return the address from which a node joined. Raise ProgramFailed if there is no such node."""
@@ -209,7 +238,7 @@ class Slurm:
         form = "".join(f"{field}{parting}" for field in _FIELDS)
         lines = self._ask("squeue", "-h", "-r", "-S", "-p,i", "-o", form).split(f"{parting}\n")[:-1]
         pools = tuple(pool.name for pool in self._wanted.pools)
-        return [_job(line.split(parting), pools) for line in lines]
+        return [job_of(line.split(parting), pools) for line in lines]
 
     @property
     def ended_file(self) -> Path:
@@ -230,13 +259,10 @@ class Slurm:
         """End a job."""
         self._ask("scancel", job)
 
-    def end_of(self, job: str) -> str:
-        """Return Slurm's word for how a job ended; `unknown` if it has forgotten the job."""
-        try:
-            words = self._ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").split()
-        except ProgramFailed:
-            words = []
-        return words[0].lower() if words else "unknown"
+    def states(self) -> dict[str, str]:
+        """Return Slurm's word for the state of each job that it has not forgotten, those that ended lately, too."""
+        lines = (line.split() for line in self._ask("squeue", "-h", "-r", "-t", "all", "-o", "%i %T").splitlines())
+        return {words[0]: words[1] for words in lines if len(words) == 2}
 
     def drain(self, node: str, why: str) -> None:
         """Let a node take no more jobs."""
@@ -268,40 +294,15 @@ class Slurm:
         self._ask("scontrol", "release", job)
 
     def _ask(self, *arguments: str) -> str:
-        return run(arguments, self.environment)
+        """Return what a command of Slurm's says. Raise SlurmSilent if Slurm cannot be reached."""
+        try:
+            return run(arguments, self.environment, _ANSWER_S, self._vain)
+        except ProgramFailed as error:
+            is_silent = isinstance(error, ProgramSilent) or any(word in str(error) for word in _UNREACHED)
+            if is_silent or not self.runs():
+                raise SlurmSilent(str(error)) from None
+            raise
 
-
-def _state(word: str) -> tuple[NodeState, bool]:
-    plain = word.strip("*~#!%$@^+-").lower()
-    if plain in {"idle", "planned"}:
-        return NodeState.IDLE, False
-    is_busy = plain in {"allocated", "mixed", "completing", "draining"}
-    return NodeState.BUSY if is_busy else NodeState.BAD, plain == "draining"
-
-
-def _job(fields: Sequence[str], pools: tuple[str, ...]) -> QueuedJob:
-    """Return the job of a line. Raise ProgramFailed if it is not one."""
-    try:
-        job_id, state, partition, count, reason, nodes, ran, limit, comment, name = fields
-        node_count = int(count)
-    except ValueError:
-        raise ProgramFailed(f"squeue writes what is no job: {fields!r:.200}") from None
-    may = pools if partition == ANY else tuple(partition.split(","))
-    written_s = _seconds(limit) if limit[:1].isdecimal() else _ENDLESS_S
-    limit_s = None if written_s >= _ENDLESS_S else written_s
-    comment, name = _plain(comment), _plain(name)
-    return QueuedJob(job_id, state, may, node_count, reason, nodes, _seconds(ran), limit_s, comment, name)
-
-
-def _plain(text: str) -> str:
-    """Return the beginning of what a user wrote, on one line."""
-    return "".join(one if one.isprintable() else " " for one in text[:_LONGEST_TEXT])
-
-
-def _seconds(text: str) -> float:
-    """Return the seconds of a time as Slurm writes it, days-hours:minutes:seconds. The first may be left out."""
-    days, _, rest = text.rpartition("-")
-    total = 0
-    for part in rest.split(":"):
-        total = total * 60 + (int(part) if part.isdecimal() else 0)
-    return float(total + 86_400 * (int(days) if days.isdecimal() else 0))
+    def _vain(self) -> str:
+        """Return why Slurm cannot answer; empty: it may."""
+        return "" if self.runs() else "Slurm's controller does not run"

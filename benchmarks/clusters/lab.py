@@ -20,8 +20,8 @@ from typing import NamedTuple
 import psutil
 
 from app.clusters.rules.wanted import cluster_of_toml
+from app.managing.batch import BatchCluster
 from app.managing.buying import Buyer
-from app.managing.manager import BatchCluster
 from app.managing.programs import ProgramFailed, missing_programs, run
 from benchmarks.ports import free_port
 from tenure_client import ClientError, Resources, TenureClient

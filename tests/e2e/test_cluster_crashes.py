@@ -87,7 +87,7 @@ def test_a_second_cluster_of_the_same_name_is_refused(lab: Lab) -> None:
     refused = lab.command("cluster", "create", str(file))
     assert (refused.returncode, str(lab.folder) in refused.stderr) == (3, True)
     assert "give this one another name" in refused.stderr
-    assert lab.command("cluster", "run", str(file)).returncode == 3
+    assert lab.command("cluster", "run", str(file)).returncode == 2
     assert lab.command("cluster", "delete", str(file), "--yes").returncode == 2
     assert not (folder / "slurm").exists()
     wait(lambda: job in lab.done(), 60, "its end")

@@ -119,6 +119,41 @@ def test_what_is_told_becomes_nodes_jobs_and_checkpoints(shop: httpx2.Client) ->
     assert job["lost_s"] == 44.5, "the restore tells it exactly"
 
 
+def test_a_deleted_cluster_says_so(shop: httpx2.Client) -> None:
+    put(shop, "ended")
+    tell(shop, "ended", *LIFE[:6], loop_s=0.1)
+    assert shop.get("/v1/clusters/ended").json()["deleted_at"] is None
+    tell(shop, "ended", event(90, "cluster_deleted"))
+    shown = shop.get("/v1/clusters/ended").json()
+    assert (shown["is_managed"], shown["deleted_at"]) == (False, rfc3339(BEGIN_US + 90_000_000))
+    assert (shown["node_count"], shown["running_count"], shown["waiting_count"]) == (0, 0, 0)
+    cookie = {"Cookie": f"tenure_token={shop.headers['X-Auth-Token']}"}
+    page = shop.get("/ui/clusters/ended", headers=cookie).text
+    assert "The cluster is" in page
+    assert "silent" not in page
+    assert "deleted" in shop.get("/ui/clusters", headers=cookie).text
+    tell(shop, "ended", event(99, "manager_started"), loop_s=0.1)
+    assert shop.get("/v1/clusters/ended").json()["is_managed"]
+
+
+def test_the_page_says_what_pools_allow_what_has_no_price_and_which_job_can_never_run(shop: httpx2.Client) -> None:
+    put(shop, "plain", [{"name": "spot", "cloud": "shop", "flavor": "c1", "max_nodes": 4}], max_nodes=200)
+    why = "it wants 9 nodes, and no pool holds that: spot has up to 4 nodes"
+    tell(shop, "plain", event(0, "job_seen", job="7", name="wide"), event(1, "job_impossible", job="7", why=why))
+    (job,) = shop.get("/v1/clusters/plain/jobs").json()["jobs"]
+    assert job["misfit"] == why
+    cookie = {"Cookie": f"tenure_token={shop.headers['X-Auth-Token']}"}
+    page = shop.get("/ui/clusters/plain", headers=cookie).text
+    for said in ("under notice; at most 4<", "no price is set", f"can never run: {why}", 'class="heat-ends"'):
+        assert said in page, said
+    assert "no price is set" in shop.get("/ui/clusters", headers=cookie).text
+    put(shop, "plain")
+    assert "at most 2<" in shop.get("/ui/clusters/plain", headers=cookie).text
+    assert "no price is set" not in shop.get("/ui/clusters/plain", headers=cookie).text
+    tell(shop, "plain", event(2, "job_possible", job="7"))
+    assert shop.get("/v1/clusters/plain/jobs").json()["jobs"][0]["misfit"] is None
+
+
 def test_metrics_tell_of_every_cluster(shop: httpx2.Client) -> None:
     put(shop, "measured")
     tell(shop, "measured", *LIFE, event(111, "node_destroy", node="x", why="no instance runs for it"), loop_s=0.1)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.clusters.rules.deciding import Action, Deed, NodeState, SeenInstance, SeenJob, SeenNode, View, pool_of
+from app.clusters.rules.fitting import misfit
 from app.clusters.rules.reconciling import decide
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted, ScaleWanted
 
@@ -104,6 +105,70 @@ def test_a_drained_cluster_buys_nothing_and_gives_all_back_but_what_is_busy() ->
 
 def test_a_cluster_of_no_nodes_buys_none_and_keeps_what_is_busy() -> None:
     assert decide(scaled(max_nodes=0), seen({"lab-own-1": BUSY}, JOB)) == []
+
+
+SIZES = {"own": (1, 1024), "spot": (2, 2048)}
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        (JOB, ""),
+        (JOB._replace(cores=2, cores_in_all=2, memory_mib=2048), ""),
+        (JOB._replace(pools=("spot",), node_count=6, cores_in_all=12), ""),
+        (
+            JOB._replace(pools=("spot",), node_count=9, cores_in_all=9),
+            "it wants 9 nodes, and no pool holds that: spot has up to 6 nodes of 2 cores and 2048 MiB",
+        ),
+        (
+            JOB._replace(cores=4, cores_in_all=4),
+            "it wants 1 node of 4 cores, and no pool holds that: own has up to 2 nodes of 1 core and 1024 MiB; "
+            "spot has up to 6 nodes of 2 cores and 2048 MiB",
+        ),
+        (
+            JOB._replace(pools=("own",), node_count=2, cores_in_all=2, memory_mib=4096),
+            "it wants 2 nodes of 4096 MiB each, and no pool holds that: own has up to 2 nodes of 1 core and 1024 MiB",
+        ),
+        (
+            JOB._replace(pools=("own",), cores_in_all=8),
+            "it wants 1 node and 8 cores in all, and no pool holds that: own has up to 2 nodes of 1 core and 1024 MiB",
+        ),
+        (
+            JOB._replace(pools=("spot",), cores_in_all=8),
+            "it wants 1 node and 8 cores in all, and no pool holds that: spot has up to 6 nodes of 2 cores and "
+            "2048 MiB: say how many nodes it wants (sbatch -p spot -N 4)",
+        ),
+        (JOB._replace(pools=("spot",), node_count=4, cores_in_all=8), ""),
+        (
+            JOB._replace(node_count=2, cores_in_all=2, is_anywhere=True),
+            "it wants 2 nodes and a job of several nodes must name its pool",
+        ),
+        (JOB._replace(pools=("gone",)), "its pool gone is not in the cluster file: submit it with -p own or spot"),
+    ],
+)
+def test_a_job_that_no_pool_can_ever_hold_buys_and_keeps_nothing(job: SeenJob, why: str) -> None:
+    told = misfit(WANTED, {}, SIZES, job)
+    if job.is_anywhere:
+        assert told.startswith(
+            "it wants 2 nodes, and a job of several nodes must name its pool (sbatch -p): own has up"
+        )
+    else:
+        assert told == why
+    idle = {"lab-own-1": IDLE, "lab-spot-1": IDLE}
+    view = replace(seen(idle, job), sizes=SIZES)
+    assert (retired(scaled(), view) == ["lab-spot-1", "lab-own-1"]) == bool(why)
+    assert (bought(scaled(), replace(seen({}, job), sizes=SIZES)) == []) == bool(why)
+    held = [job._replace(is_held=True)]
+    assert len(chosen(Deed.RELEASE, scaled(), replace(view, jobs=held))) == 1
+
+
+def test_nodes_that_are_there_count_where_the_file_allows_fewer_now() -> None:
+    three = JOB._replace(pools=("spot",), node_count=3)
+    nodes = {f"lab-spot-{number}": IDLE for number in range(3)}
+    assert retired(scaled(max_nodes=1), seen(nodes, three)) == []
+    assert (
+        misfit(scaled(max_nodes=1), {}, {}, three) == "it wants 3 nodes, and no pool holds that: spot has up to 1 node"
+    )
 
 
 def test_each_pool_is_counted_by_itself_however_many_jobs_wait() -> None:

@@ -10,16 +10,17 @@ import pytest
 
 from app.clusters.rules.deciding import NodeState
 from app.clusters.rules.saving import Saving, is_due, saving_of
+from app.managing.lines import QueuedJob, RunningJob, job_of, seconds_of, state_of
 from app.managing.lost import lost_ends
-from app.managing.manager import _free_in_s, _waiting
+from app.managing.manager import _free_in_s, waiting
 from app.managing.programs import ProgramFailed
-from app.managing.slurm import QueuedJob, RunningJob, _job, _seconds, _state
 
 POOLS = ("own", "spot")
 
 
 def line(written: str) -> QueuedJob:
-    return _job(written.split("|"), POOLS)
+    fields = written.split("|")
+    return job_of([*fields, *["7", "2026-11-23T06:22:58", "0", "1", "0"][len(fields) - 10 :]], POOLS)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_a_checkpoint_is_due_if_it_comes_before_the_next_look() -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("0:05", 5), ("1:02:03", 3723), ("2-00:00:01", 172_801), ("INVALID", 0)])
 def test_times_of_slurm(text: str, seconds: float) -> None:
-    assert _seconds(text) == seconds
+    assert seconds_of(text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_times_of_slurm(text: str, seconds: float) -> None:
     ],
 )
 def test_states_of_nodes(word: str, state: tuple[NodeState, bool]) -> None:
-    assert _state(word) == state
+    assert state_of(word) == state
 
 
 def test_a_line_of_the_queue() -> None:
@@ -107,7 +108,7 @@ def test_a_node_is_free_when_the_limits_of_all_its_jobs_have_ended_them() -> Non
     ],
 )
 def test_which_jobs_wait_for_nodes(state: str, reason: str, counts: bool, is_held: bool) -> None:
-    seen = _waiting(line(f"7|{state}|spot|1|{reason}||0:00|UNLIMITED|(null)|x"))
+    seen = waiting(line(f"7|{state}|spot|1|{reason}||0:00|UNLIMITED|(null)|x"))
     assert (seen is not None) == counts
     assert seen is None or seen.is_held == is_held
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -128,11 +129,8 @@ def test_prices_of_pools_are_bounded() -> None:
             cluster_of_toml(FILE + line)
 
 
-class _Ends:
-    """Slurm, as far as it is asked here: how a job ended."""
-
-    def end_of(self, job: str) -> str:
-        return f"completed {job}"
+def ends(jobs: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    return {name: f"completed {name}" for name in jobs}
 
 
 def job(name: str, state: str, nodes: str = "") -> QueuedJob:
@@ -146,28 +144,57 @@ def kinds(events: Events) -> list[str]:
 def test_looks_are_compared_and_a_new_manager_tells_nothing_twice(tmp_path: Path) -> None:
     events = Events(tmp_path / "events.jsonl")
     idle, bad = (NodeState.IDLE, False), (NodeState.BAD, False)
-    Telling(_Ends(), events).look({"a": bad}, [job("1", "PENDING")])  # type: ignore[arg-type]
+    Telling(ends, events).look({"a": bad}, [job("1", "PENDING")])
     for _ in range(2):
-        Telling(_Ends(), events).look({"a": idle}, [job("1", "RUNNING", "a")])  # type: ignore[arg-type]
-    telling = Telling(_Ends(), events)  # type: ignore[arg-type]
+        Telling(ends, events).look({"a": idle}, [job("1", "RUNNING", "a")])
+    telling = Telling(ends, events)
     telling.look({"a": idle}, [job("1", "COMPLETING", "a")])
     telling.look({}, [job("1", "PENDING")])
     telling.look({}, [job("1", "RUNNING", "b")])
-    Telling(_Ends(), events).look({}, [])  # type: ignore[arg-type]
-    telling = Telling(_Ends(), events)  # type: ignore[arg-type]
+    Telling(ends, events).look({}, [])
+    telling = Telling(ends, events)
     telling.look({}, [job("2", "RUNNING", "b")])
     now = [job("2", "PENDING"), job("2", "COMPLETING"), job("3", "PENDING")]
     assert [telling.has_lost_its_node(one) for one in now] == [True, False, False]
     telling.ended("2", "failed")
     telling.look({}, [job("2", "COMPLETING", "b")])
     telling.look({}, [])
-    Telling(_Ends(), events).look({}, [])  # type: ignore[arg-type]
+    Telling(ends, events).look({}, [])
     assert kinds(events) == [
         "job_seen", "node_ready", "job_started", "job_requeued", "job_started", "job_ended",
         "job_seen", "job_started", "job_ended",
     ]  # fmt: skip
     assert next(iter(events.newest()))["pause_s"] == 30
     assert [one["state"] for one in events.newest() if one["kind"] == "job_ended"] == ["completed 1", "failed"]
+
+
+def test_what_no_pool_can_hold_is_told_once(tmp_path: Path) -> None:
+    events = Events(tmp_path / "events.jsonl")
+    why = "it wants 9 nodes, and no pool holds that: spot has up to 4 nodes"
+    for _ in range(2):
+        telling = Telling(ends, events)
+        telling.look({}, [job("1", "PENDING"), job("2", "PENDING")])
+        for _ in range(2):
+            telling.look_at_misfits({"1": why})
+    telling.look_at_misfits({})
+    assert kinds(events) == ["job_seen", "job_seen", "job_impossible", "job_possible"]
+    told = [(0.0, str(one.pop("kind")), one) for one in events.newest()]
+    assert [past_of(*told[:at]).jobs["1"].misfit for at in (2, 3, 4)] == [None, why, None]
+
+
+def test_a_deleted_cluster_has_no_nodes_and_no_jobs_until_it_is_made_again() -> None:
+    life = (
+        (0, "node_bought", {"node": "lab-spot-a"}),
+        (1, "node_ready", {"node": "lab-spot-a"}),
+        (2, "job_started", {"job": "1", "node": "lab-spot-a"}),
+        (3, "job_seen", {"job": "2"}),
+        (9, "cluster_deleted", {}),
+    )
+    past = past_of(*life)
+    assert [*past.there()] == []
+    assert [(job.stage, job.end, job.nodes) for job in past.jobs.values()] == [(JobStage.ENDED, "cancelled", ())] * 2
+    assert past.deleted_us == 9_000_000
+    assert past_of(*life, (10, "manager_started", {})).deleted_us is None
 
 
 def test_only_whole_lines_are_reported_and_each_with_its_key(tmp_path: Path) -> None:

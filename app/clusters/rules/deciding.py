@@ -74,7 +74,8 @@ class SeenNode(NamedTuple):
 class SeenJob(NamedTuple):
     """A job that waits for nodes of one of these pools, in this order, or that Slurm holds after a failed launch.
 
-    limit_s: how long it may run; None: for ever.
+    limit_s: how long it may run; None: for ever. cores, memory_mib: what it needs of each node at least; cores_in_all:
+    of all its nodes together. is_anywhere: it is in the partition of all pools, where a job has one node only.
     """
 
     job_id: str
@@ -82,6 +83,10 @@ class SeenJob(NamedTuple):
     node_count: int = 1
     is_held: bool = False
     limit_s: float | None = None
+    cores: int = 1
+    memory_mib: int = 0
+    cores_in_all: int = 1
+    is_anywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,7 @@ class View:
     free_in_s: by when the time limits of its jobs end a busy node's work; a node whose jobs have none is not in it.
     saving_s: how long saving stops the jobs of a busy node; a node with a job that cannot save itself is not in it.
     forgotten: machines that were nodes of Slurm, and that it does not know any more.
+    sizes: the cores and the memory in MiB of a node of each pool of which they are known.
     """
 
     instances: Mapping[str, SeenInstance]
@@ -101,6 +107,7 @@ class View:
     free_in_s: Mapping[str, float] = field(default_factory=dict)
     saving_s: Mapping[str, float] = field(default_factory=dict)
     forgotten: frozenset[str] = frozenset()
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 class Action(NamedTuple):

@@ -103,7 +103,10 @@ class ToldNode:
 
 @dataclass(slots=True)
 class ToldJob:
-    """A job. safe_us: the work up to then is kept; lost_s: work that had to be done again, so far."""
+    """A job. safe_us: the work up to then is kept; lost_s: work that had to be done again, so far.
+
+    misfit: why no pool can ever hold it, with what would be accepted; None: one can.
+    """
 
     job: str
     name: str
@@ -120,6 +123,7 @@ class ToldJob:
     requeues: int = 0
     lost_s: float = 0.0
     lost_last_s: float = 0.0
+    misfit: str | None = None
     marks: deque[JobMark] = field(default_factory=lambda: deque(maxlen=MOST_MARKS))
 
 
@@ -149,6 +153,8 @@ class ClusterPast:
 
     def __init__(self) -> None:
         self.seq = 0
+        self.deleted_us: int | None = None
+        """The time at which its owner deleted it; None: it is there."""
         self.nodes: dict[str, ToldNode] = {}
         self.jobs: dict[str, ToldJob] = {}
         self.bids = ToldBids()
@@ -162,6 +168,8 @@ class ClusterPast:
         self.checkpoint_s, self.boot_s = LengthTally(CHECKPOINT_S), LengthTally(BOOT_S)
         self._over: dict[str, deque[str]] = {"nodes": deque(), "jobs": deque()}
         self._acts: dict[str, Callable[[ToldEvent], None]] = {
+            "manager_started": self._created,
+            "cluster_deleted": self._deleted,
             "node_bought": self._bought,
             "node_refused": self._refused,
             BID_ENDED: self._bid_ended,
@@ -175,6 +183,8 @@ class ClusterPast:
             "job_seen": self._seen,
             "job_started": self._started,
             "job_requeued": self._requeued,
+            "job_impossible": self._judged,
+            "job_possible": self._judged,
             "job_ended": self._ended,
             "job_restored": self._restored,
             "restore_failed": self._not_restored,
@@ -192,6 +202,19 @@ class ClusterPast:
     def there(self) -> Iterator[ToldNode]:
         """Yield the nodes that are not gone."""
         return (node for node in self.nodes.values() if node.stage is not NodeStage.GONE)
+
+    def _created(self, _event: ToldEvent) -> None:
+        self.deleted_us = None
+
+    def _deleted(self, event: ToldEvent) -> None:
+        """Take what is not told to be over as over: a manager may have died before it told."""
+        self.deleted_us = event.at_us
+        for node in [*self.there()]:
+            node.stage, node.gone_us, node.gone_why = NodeStage.GONE, event.at_us, "the cluster is deleted"
+            self._forget("nodes", self.nodes, node.name)
+        for job in [job for job in self.jobs.values() if job.stage is not JobStage.ENDED]:
+            job.stage, job.ended_us, job.end, job.nodes, job.misfit = JobStage.ENDED, event.at_us, "cancelled", (), None
+            self._forget("jobs", self.jobs, job.job)
 
     def _node(self, event: ToldEvent) -> ToldNode | None:
         return self.nodes.get(event.text("node"))
@@ -258,6 +281,7 @@ class ClusterPast:
         job = self._job(event)
         if job.stage is JobStage.RUNNING:
             self._set_back(job, event)
+        job.misfit = None
         job.stage, job.started_us, job.safe_us = JobStage.RUNNING, event.at_us, event.at_us
         job.nodes = tuple(event.text("node").split(","))
         self._set_stage(job.nodes, NodeStage.IDLE, NodeStage.BUSY)
@@ -269,10 +293,14 @@ class ClusterPast:
         self._leave(job)
         job.stage = JobStage.WAITING
 
+    def _judged(self, event: ToldEvent) -> None:
+        self._job(event).misfit = event.text("why") or None
+
     def _ended(self, event: ToldEvent) -> None:
         job = self._job(event)
         if job.stage is not JobStage.ENDED:
             self._leave(job)
+            job.misfit = None
             job.stage, job.ended_us, job.end = JobStage.ENDED, event.at_us, event.text("state")
             self._forget("jobs", self.jobs, job.job)
 

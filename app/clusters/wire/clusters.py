@@ -156,6 +156,7 @@ def cluster_answer(cluster: KnownCluster) -> ClusterAnswer:
         max_nodes=cluster.spec.max_nodes,
         pools=[answer_of(ClusterPoolAnswer, pool) for pool in cluster.spec.pools],
         is_managed=cluster.is_managed,
+        deleted_at=_moment(cluster.past.deleted_us),
         node_count=sum(1 for _ in cluster.past.there()),
         waiting_count=stages.count(JobStage.WAITING),
         running_count=stages.count(JobStage.RUNNING),

@@ -162,9 +162,10 @@ class CheckpointKeeper:
 
     def save_now(self, job_id: str, jobs: Iterable[QueuedJob]) -> Manifest:
         """Take a checkpoint that a person asks for, and wait for it. Raise ProgramFailed with the reason if none is."""
-        job = self._kept(jobs).get(job_id)
+        queued = {job.job_id: job for job in jobs}
+        job = self._kept(queued.values()).get(job_id)
         if job is None:
-            raise ProgramFailed(f"job {job_id} does not run under tenure-job, so no checkpoint of it can be taken")
+            raise ProgramFailed(self._why_not(job_id, queued.get(job_id)))
         keep = str(self._wanted.checkpoint.keep)
         arguments = [str(launcher_of(self._wanted)), "--save", job.folder.job, "--keep", keep]
         try:
@@ -172,6 +173,15 @@ class CheckpointKeeper:
         except ProgramFailed as error:
             raise ProgramFailed(f"no checkpoint of job {job_id}: {str(error).rpartition(': ')[2]}") from None
         return job.folder.manifest(int(said.split()[0]))
+
+    def _why_not(self, job_id: str, queued: QueuedJob | None) -> str:
+        """Return why no checkpoint of a job can be taken. queued: what the queue says of it."""
+        if queued is None:
+            is_known = any(event.get("job") == job_id for event in self._events.newest())
+            return f"job {job_id} has ended" if is_known else f"there is no job {job_id}"
+        if queued.state == "PENDING":
+            return f"job {job_id} waits for a node, so no checkpoint of it can be taken yet"
+        return f"job {job_id} does not run under tenure-job, so no checkpoint of it can be taken"
 
     def _beside(self, job: KeptJob, kept: Mapping[str, KeptJob]) -> Predicted:
         """Return how long a checkpoint takes, with those of all jobs on the same node at the same time."""

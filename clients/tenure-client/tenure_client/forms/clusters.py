@@ -47,6 +47,9 @@ class ClusterAnswer(Answer, kw_only=True):
     max_nodes: Annotated[int, Meta(description="Of all pools together.")]
     pools: Annotated[list[ClusterPoolAnswer], Meta(description="In the order in which they are asked for nodes.")]
     is_managed: Annotated[bool, Meta(description="True if a manager has told of a look in the last 30 s.")]
+    deleted_at: Annotated[
+        Moment | None, Meta(description="When `tenure cluster delete` ended it; null: it is there, or was made again.")
+    ] = None
     reported_at: Annotated[Moment | None, Meta(description="The last time that a manager told of a look; null: never.")]
     loop_s: Annotated[Seconds | None, Meta(description="How long that look took, with what was done then.")]
     orphan_count: Annotated[
@@ -102,6 +105,9 @@ class ClusterJobAnswer(Answer, kw_only=True):
     end: Annotated[str | None, Meta(description="Slurm's word for how it ended, such as `completed`.")]
     checkpoint_count: int
     requeue_count: Annotated[int, Meta(description="How often it lost its node and was queued again.")]
+    misfit: Annotated[
+        str | None, Meta(description="Why no pool can ever hold it, and what would be accepted; null: one can.")
+    ] = None
     lost_s: Annotated[
         Seconds, Meta(description="Work that was done again: since the last checkpoint, or since the start.")
     ]
