@@ -99,7 +99,7 @@ class QueuedJob(NamedTuple):
 
 
 class RunningJob(NamedTuple):
-    """A job that Slurm calls running: its number, its first node, when it was submitted, and if another waits for it.
+    """A job as Slurm knows it: its number, its first node, when it was submitted, and if another one waits for it.
 
     number: of an element of an array, the one that it has besides its name in the queue.
     """
@@ -218,7 +218,14 @@ class Slurm:
 
     def running(self) -> list[RunningJob]:
         """Return the jobs that Slurm calls running."""
-        lines = self._ask("squeue", "-h", "-r", "-t", "R", "-o", "%i %A %V %B").splitlines()
+        return self._known("R")
+
+    def pending(self) -> list[RunningJob]:
+        """Return the jobs that wait, without the elements of arrays, which have no number of their own yet."""
+        return [one for one in self._known("PD") if "_" not in one.job_id]
+
+    def _known(self, state: str) -> list[RunningJob]:
+        lines = self._ask("squeue", "-h", "-r", "-t", state, "-o", "%i %A %V %B").splitlines()
         awaited = set(_NUMBER.findall(self._ask("squeue", "-h", "-t", "PD", "-o", "%E") if lines else ""))
         rows = (line.split() for line in lines)
         return [
