@@ -171,6 +171,15 @@ def test_a_run_on_this_machine_whose_process_is_gone_is_not_waited_for(folder: J
     assert time.monotonic() - began_s < fence.FENCE_S / 2
 
 
+def test_a_run_has_left_only_until_its_next_program_begins(folder: JobFolder) -> None:
+    first = fence_of(folder)
+    first.take()
+    first.leave()
+    assert folder.noted(LEFT) == first.run
+    fence_of(folder).take()
+    assert folder.noted(LEFT) is None
+
+
 def test_a_run_that_comes_late_does_not_end_the_newer_one(folder: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fence, "FENCE_S", 0.5)
     folder.put_current(ELSEWHERE | {"run": "2@2000", "started": 2000})

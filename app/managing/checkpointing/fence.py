@@ -49,6 +49,8 @@ class Fence:
         if self._is_late(before):
             raise Superseded
         is_alone = self._is_gone(before)
+        if self._folder.noted(LEFT) == self.run:  # of a program before this one in the same script
+            self._folder.unnote(LEFT)
         self._write(is_alone=is_alone)
         self._is_taken = True
         if not is_alone:
