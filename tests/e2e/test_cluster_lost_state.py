@@ -33,6 +33,8 @@ def warm(lab: Lab) -> Lab:
     """Give the lab with a manager and two idle nodes."""
     if lab.manager is None or lab.manager.poll() is not None:
         lab.manage()
+    if left := lab.slurm("squeue", "-h", "-o", "%i").split():
+        lab.slurm("scancel", *left)
     jobs = {lab.submit(3, "-p", "own") for _ in range(2)}
     wait(lambda: jobs <= lab.done(), STARTS_S, "two nodes that work")
     wait(lambda: not lab.slurm("squeue", "-h"), STARTS_S, "an empty queue")
@@ -87,19 +89,16 @@ def test_a_job_that_had_succeeded_has_succeeded_after_slurms_death_too(warm: Lab
     lab = warm
     marks = lab.folder / "marks"
     program = f"{launcher_of(lab.cluster.wanted)} sh -c 'echo ran >>{marks}; sleep 1'"
-    held = wrapped(lab, program, "-H")
-    other = wrapped(lab, f"echo after >>{marks}", f"--dependency=afterok:{held}")
+    job = wrapped(lab, program, f"--begin=now+{UNSAVED_S + 3:.0f}")
+    other = wrapped(lab, f"echo after >>{marks}", f"--dependency=afterok:{job}")
     just_written(lab)
-    lab.slurm("scontrol", "release", held)
     record = lab.folder / "slurm/log/jobs.txt"
-    wait(lambda: f"JobId={held} " in record.read_text(), 10, "the end of the job")
+    wait(lambda: f"JobId={job} " in record.read_text(), 15, "the end of the job")
     restarted(lab)
     wait(lambda: "after" in marks.read_text(), 120, "the job that waited for it")
     assert marks.read_text() == "ran\nafter\n"
     wait(lambda: f"JobId={other} " in record.read_text(), 30, "the end of the other one")
-    assert "JobState=FAILED" not in "".join(
-        line for line in record.read_text().splitlines() if f"JobId={held} " in line
-    )
+    assert "JobState=FAILED" not in "".join(line for line in record.read_text().splitlines() if f"JobId={job} " in line)
 
 
 def test_a_cancellation_outlives_slurms_death(warm: Lab) -> None:

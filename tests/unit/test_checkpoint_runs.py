@@ -20,7 +20,7 @@ from app.managing.checkpointing import fence, identity, running, saving, startin
 from app.managing.checkpointing.drivers import DRIVERS, NotSaved, Unsaved
 from app.managing.checkpointing.fence import GONE, LEFT, Fence, Superseded
 from app.managing.checkpointing.folders import JobFolder
-from app.managing.checkpointing.identity import Identity
+from app.managing.checkpointing.identity import JobIdentity
 from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.checkpointing.owing import Owed
 from app.managing.checkpointing.processes import began_at, is_stopped
@@ -28,7 +28,7 @@ from app.managing.checkpointing.running import JobRun, TwoPrograms
 from app.managing.checkpointing.saving import Order, save
 from app.managing.programs import ProgramFailed
 
-FIRST = Identity(0, 1000, 1001, "words", "script")
+FIRST = JobIdentity(0, 1000, 1001, "words", "script")
 FULL = OSError(errno.ENOSPC, "No space left on device")
 COMMAND = [sys.executable, "-I", "-m", "app.managing.checkpointing.job"]
 
@@ -51,24 +51,24 @@ def told(folder: JobFolder) -> list[dict[str, Any]]:
     ("who", "is_it"),
     [
         (FIRST, True),
-        (Identity(0, 1000, 1009, "words", "script"), True),  # Slurm has lost that it had begun
-        (Identity(1, 1005, 1009, "words", "script"), True),
-        (Identity(1, 1005, 1009, "words", ""), True),
-        (Identity(0, 1005, 1009, "words", "script"), False),
-        (Identity(1, 1005, 1009, "others", "script"), False),
-        (Identity(1, 1005, 1009, "words", "other"), False),
+        (JobIdentity(0, 1000, 1009, "words", "script"), True),  # Slurm has lost that it had begun
+        (JobIdentity(1, 1005, 1009, "words", "script"), True),
+        (JobIdentity(1, 1005, 1009, "words", ""), True),
+        (JobIdentity(0, 1005, 1009, "words", "script"), False),
+        (JobIdentity(1, 1005, 1009, "others", "script"), False),
+        (JobIdentity(1, 1005, 1009, "words", "other"), False),
     ],
 )
-def test_a_reused_number_is_told_from_a_job_that_was_queued_again(who: Identity, is_it: bool) -> None:
+def test_a_reused_number_is_told_from_a_job_that_was_queued_again(who: JobIdentity, is_it: bool) -> None:
     assert who.is_of(json.loads(FIRST.text())) == is_it
 
 
 def test_a_folder_without_an_identity_is_a_requeued_jobs_own() -> None:
-    assert Identity(2, 1005, 1009, "words", "script").is_of({})
+    assert JobIdentity(2, 1005, 1009, "words", "script").is_of({})
     assert not FIRST.is_of({})
-    later = json.loads(Identity(2, 1005, 1009, "words", "script").text())
-    assert Identity(0, 1000, 1020, "words", "script").is_of(later)
-    assert not Identity(0, 1006, 1020, "words", "script").is_of(later)
+    later = json.loads(JobIdentity(2, 1005, 1009, "words", "script").text())
+    assert JobIdentity(0, 1000, 1020, "words", "script").is_of(later)
+    assert not JobIdentity(0, 1006, 1020, "words", "script").is_of(later)
 
 
 def test_slurm_is_asked_which_job_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,9 +95,9 @@ def test_the_folder_of_another_job_is_set_aside_and_told(folder: JobFolder, monk
     folder.note("done", "0@1001 0")
     folder.put_current({"run": FIRST.run})
     folder.tell("job_checkpointed")
-    starting.own(folder, Identity(0, 1000, 1050, "words", "script"), owed)
+    starting.own(folder, JobIdentity(0, 1000, 1050, "words", "script"), owed)
     assert folder.noted("done") == "0@1001 0"
-    starting.own(folder, Identity(0, 1040, 1050, "words", "script"), owed)
+    starting.own(folder, JobIdentity(0, 1040, 1050, "words", "script"), owed)
     assert (folder.noted("done"), folder.identity()["submitted"]) == (None, 1040)
     assert folder.current() == {"run": FIRST.run}
     assert (folder.path.with_name("7.old-1") / "done").exists()
@@ -105,12 +105,12 @@ def test_the_folder_of_another_job_is_set_aside_and_told(folder: JobFolder, monk
         ("job_checkpointed", None),
         ("job_set_aside", "7.old-1"),
     ]
-    starting.own(folder, Identity(3, 1060, 1061, "words", "another"), owed)
+    starting.own(folder, JobIdentity(3, 1060, 1061, "words", "another"), owed)
     assert folder.path.with_name("7.old-2").exists()
 
 
-def run_at(folder: JobFolder, who: Identity, monkeypatch: pytest.MonkeyPatch) -> JobRun:
-    def identified(_: JobFolder) -> Identity:
+def run_at(folder: JobFolder, who: JobIdentity, monkeypatch: pytest.MonkeyPatch) -> JobRun:
+    def identified(_: JobFolder) -> JobIdentity:
         return who
 
     monkeypatch.setattr(running, "identified", identified)
@@ -121,7 +121,7 @@ def test_a_program_that_had_ended_is_not_run_again_though_slurm_forgot_it(
     folder: JobFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.note("done", f"{FIRST.run} 7")
-    later = Identity(0, 1000, 1009, "words", "script")
+    later = JobIdentity(0, 1000, 1009, "words", "script")
     assert run_at(folder, later, monkeypatch).run() == 7
     with pytest.raises(TwoPrograms):
         run_at(folder, FIRST, monkeypatch).run()
@@ -134,7 +134,7 @@ ELSEWHERE: dict[str, Any] = {"run": "0@1001", "started": 1001, "node": "lab-own-
 
 
 def fence_of(folder: JobFolder, started: int = 1009) -> Fence:
-    return Fence(folder, Identity(1, 1005, started, "words", "script"))
+    return Fence(folder, JobIdentity(1, 1005, started, "words", "script"))
 
 
 @pytest.mark.parametrize(

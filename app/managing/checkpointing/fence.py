@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from app.managing.checkpointing.folders import JobFolder
-from app.managing.checkpointing.identity import Identity
+from app.managing.checkpointing.identity import JobIdentity
 from app.managing.checkpointing.processes import began_at
 
 BEAT_S = 2.0
@@ -34,7 +34,7 @@ class Superseded(Exception):
 class Fence:
     """The place of one run among the runs of its job."""
 
-    def __init__(self, folder: JobFolder, who: Identity) -> None:
+    def __init__(self, folder: JobFolder, who: JobIdentity) -> None:
         self._folder, self._who, self.run = folder, who, who.run
         self._before: str | None = None
         self._is_taken = False

@@ -25,7 +25,7 @@ _EPOCH = {"SLURM_TIME_FORMAT": "%s"}
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class JobIdentity:
     """What Slurm says of a job. submitted, started: Unix time, s, 0 where it is not known; started: of this run.
 
     words: a digest of the user, the working folder and the command; script: one of the batch script. Empty: not known.
@@ -63,10 +63,10 @@ class Identity:
         return self.submitted == submitted if first.get("restart") == 0 else self.submitted <= submitted
 
 
-def unasked() -> Identity:
+def unasked() -> JobIdentity:
     """Return what is known without Slurm."""
     count = os.environ.get("SLURM_RESTART_COUNT", "0")
-    return Identity(int(count) if count.isdecimal() else 0)
+    return JobIdentity(int(count) if count.isdecimal() else 0)
 
 
 def is_under_slurm() -> bool:
@@ -74,7 +74,7 @@ def is_under_slurm() -> bool:
     return bool(os.environ.get("SLURM_CONF"))
 
 
-def asked(job: str) -> Identity:
+def asked(job: str) -> JobIdentity:
     """Return what Slurm says of a job. Raise ProgramFailed if it does not answer, or does not know the job."""
     said = _ask("squeue", "-h", "-r", "-t", "all", "-j", job, "-o", _FORM)
     for line in said.splitlines():
@@ -82,7 +82,7 @@ def asked(job: str) -> Identity:
         times = rest.split(" ", 2)
         if number == job and len(times) == 3 and times[0].isdecimal():
             started = int(times[1]) if times[1].isdecimal() else 0
-            return Identity(unasked().restart, int(times[0]), started, _digest(times[2]), _script(job))
+            return JobIdentity(unasked().restart, int(times[0]), started, _digest(times[2]), _script(job))
     raise ProgramFailed(f"Slurm does not know job {job}")
 
 

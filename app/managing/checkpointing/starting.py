@@ -6,7 +6,7 @@ import time
 
 from app.managing.checkpointing.fence import Fence
 from app.managing.checkpointing.folders import JobFolder
-from app.managing.checkpointing.identity import Identity, asked, is_under_slurm, unasked
+from app.managing.checkpointing.identity import JobIdentity, asked, is_under_slurm, unasked
 from app.managing.checkpointing.owing import Owed
 from app.managing.programs import ProgramFailed
 
@@ -22,7 +22,7 @@ class NoRoom(Exception):
     """Nothing can be written into a job's folder, and its program may not begin without that."""
 
 
-def identified(folder: JobFolder) -> Identity:
+def identified(folder: JobFolder) -> JobIdentity:
     """Return which job this is. Where the folder may be another job's it waits until Slurm answers."""
     if not is_under_slurm():
         return unasked()
@@ -36,7 +36,7 @@ def identified(folder: JobFolder) -> Identity:
         time.sleep(_AGAIN_S)
 
 
-def own(folder: JobFolder, who: Identity, owed: Owed) -> None:
+def own(folder: JobFolder, who: JobIdentity, owed: Owed) -> None:
     """Make the folder the job's own: that of another job with this number is set aside. Raise NoRoom."""
     if not is_under_slurm():
         return
