@@ -1,8 +1,8 @@
 """Puts right what Slurm's controller has lost of jobs at its death.
 
 It writes its state each five seconds, and its record of ended jobs at once. So after its death it may call a job
-running that had ended. It would find out after minutes, and run the job again from its beginning. A job that ran on a
-node of which it does not know it queues again, to begin a minute later.
+running or waiting that had ended, or that a person had cancelled. It would run the job again from its beginning. A job
+that ran on a node of which it does not know it queues again, to begin a minute later.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _RECORD = re.compile(
     r"SubmitTime=(\S+) EligibleTime=\S+ DerivedExitCode=\S+ ExitCode=\S+ ?$",
     re.MULTILINE,
 )
-_ENDS = {"COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE"}
+_CANCELLED = "CANCELLED"
+_ENDS = {"COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", _CANCELLED}
 
 
 class LostEnd(NamedTuple):
@@ -53,26 +54,38 @@ def put_right(slurm: Slurm, machines: MachineDriver, telling: Telling) -> None:
 
 
 def lost_ends(slurm: Slurm, machines: MachineDriver) -> Iterator[LostEnd]:
-    """Yield the jobs that Slurm calls running, of whose end it has a record, and of which their machine runs nothing.
+    """Yield the jobs that Slurm calls running or waiting, of whose end it has a record, and of which nothing runs.
 
-    A job that was queued again has another time of submission, so an earlier end is not taken for its own.
+    A job that was queued again has another time of submission, so an earlier end is not taken for its own. One that
+    waits and is awaited is left to run again; it was not, if a person had cancelled it.
     """
     ended = recorded_ends(slurm.ended_file)
     for one in slurm.running():
         state = ended.get((one.number, one.submitted))
         if state in _ENDS and not _runs(machines, one.host, one.number):
-            yield LostEnd(one.job_id, state.lower(), one.is_awaited)
+            yield LostEnd(one.job_id, state.lower(), one.is_awaited and state != _CANCELLED)
+    for one in slurm.pending():
+        state = ended.get((one.number, one.submitted))
+        if state == _CANCELLED or (state in _ENDS and not one.is_awaited):
+            yield LostEnd(one.job_id, state.lower(), is_awaited=False)
 
 
 def recorded_ends(path: Path) -> dict[tuple[str, str], str]:
-    """Return the last word for the end of each job, by its number and its time of submission, from a file's tail."""
+    """Return the last word for the end of each job, by its number and its time of submission, from a file's tail.
+
+    A job that had ended otherwise, and was cancelled because Slurm had forgotten that, has its first end.
+    """
     try:
         with path.open("rb") as file:
             file.seek(max(path.stat().st_size - _TAIL_BYTES, 0))
             text = file.read(_TAIL_BYTES).decode(errors="replace")
     except OSError:
         return {}
-    return {(number, submitted): state for number, state, submitted in _RECORD.findall(text)}
+    found: dict[tuple[str, str], str] = {}
+    for number, state, submitted in _RECORD.findall(text):
+        before = found.get((number, submitted))
+        found[number, submitted] = before if before in _ENDS and state == _CANCELLED else state
+    return found
 
 
 def _runs(machines: MachineDriver, node: str, number: str) -> bool:

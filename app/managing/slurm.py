@@ -247,7 +247,14 @@ class Slurm:
 
     def running(self) -> list[RunningJob]:
         """Return the jobs that Slurm calls running."""
-        lines = self._ask("squeue", "-h", "-r", "-t", "R", "-o", "%i %A %V %B").splitlines()
+        return self._known("R")
+
+    def pending(self) -> list[RunningJob]:
+        """Return the jobs that wait, without the elements of arrays, which have no number of their own yet."""
+        return [one for one in self._known("PD") if "_" not in one.job_id]
+
+    def _known(self, state: str) -> list[RunningJob]:
+        lines = self._ask("squeue", "-h", "-r", "-t", state, "-o", "%i %A %V %B").splitlines()
         awaited = set(_NUMBER.findall(self._ask("squeue", "-h", "-t", "PD", "-o", "%E") if lines else ""))
         rows = (line.split() for line in lines)
         return [

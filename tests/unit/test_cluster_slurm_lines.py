@@ -125,11 +125,14 @@ AT, LATER = "2026-11-23T06:22:58", "2026-11-23T06:24:07"
 class _Queue:
     """Slurm, as far as it is asked here: what it calls running, and its record of ends."""
 
-    def __init__(self, path: Path, *running: RunningJob) -> None:
-        self.ended_file, self._running = path, running
+    def __init__(self, path: Path, *running: RunningJob, pending: tuple[RunningJob, ...] = ()) -> None:
+        self.ended_file, self._running, self._pending = path, running, pending
 
     def running(self) -> list[RunningJob]:
         return [*self._running]
+
+    def pending(self) -> list[RunningJob]:
+        return [*self._pending]
 
 
 class _Here:
@@ -165,3 +168,30 @@ def test_a_job_that_ended_before_slurms_controller_died_is_known_from_its_record
         found = [*lost_ends(slurm, _Here())]  # type: ignore[arg-type]
         watcher.kill()
     assert found == [("7", "completed", False), ("9_1", "failed", True)]
+
+
+def test_a_job_that_slurm_thinks_to_wait_has_ended_if_its_record_says_so(tmp_path: Path) -> None:
+    record = tmp_path / "jobs.txt"
+    pending = (
+        RunningJob("7", "7", AT, "n/a", is_awaited=False),
+        RunningJob("8", "8", AT, "n/a", is_awaited=True),
+        RunningJob("9", "9", AT, "n/a", is_awaited=True),
+        RunningJob("10", "10", LATER, "n/a", is_awaited=False),
+    )
+    ends = ("7", "COMPLETED"), ("8", "COMPLETED"), ("9", "CANCELLED"), ("10", "COMPLETED")
+    record.write_text("".join(RECORD.format(job=job, name="x", state=state, at=AT) for job, state in ends))
+    found = [*lost_ends(_Queue(record, pending=pending), _Here())]  # type: ignore[arg-type]
+    assert found == [("7", "completed", False), ("9", "cancelled", False)]
+
+
+def test_a_cancellation_that_slurm_has_lost_is_done_again(tmp_path: Path) -> None:
+    record = tmp_path / "jobs.txt"
+    slurm = _Queue(
+        record,
+        RunningJob("7", "7", AT, "lab-own-2", is_awaited=True),
+        RunningJob("8", "8", AT, "lab-own-2", is_awaited=False),
+    )
+    ends = ("7", "CANCELLED"), ("8", "COMPLETED"), ("8", "CANCELLED")
+    record.write_text("".join(RECORD.format(job=job, name="x", state=state, at=AT) for job, state in ends))
+    found = [*lost_ends(slurm, _Here())]  # type: ignore[arg-type]
+    assert found == [("7", "cancelled", False), ("8", "completed", False)]

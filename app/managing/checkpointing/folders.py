@@ -1,5 +1,7 @@
 """The folder of a job in the shared folder: its checkpoints by generation, what is told of it, and who writes.
 
+    JOB/identity         which job this is, noted at its first start: Slurm may give its number away again
+    JOB/current          the run of the job that may write here, and only that one
     JOB/running.json     how the job does now, renewed by `tenure-job` while it runs
     JOB/lock             held by the one that takes a checkpoint
     JOB/told/*.json      events on their way to the manager, which removes them
@@ -7,6 +9,8 @@
     JOB/G/manifest.json  what G is; a generation without it was never finished
     JOB/G/refused        why G could not be restored; it is not tried again
     JOB/last             the newest that is published, a link
+
+The folder of another job that had the same number is set aside as JOB.old-N.
 
 A generation is published by renaming its manifest, once every file of it is on the disk. Before that it is rubbish.
 """
@@ -31,6 +35,7 @@ from app.managing.files import put, read_object, sync
 MOST_MANIFEST_BYTES = 1 << 20
 _MOST_TOLD_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 20
+_OF_A_RUN = ("identity", "current", "running.json", "done", "output")
 
 
 class Busy(Exception):
@@ -140,10 +145,13 @@ class JobFolder:
         folder = self.path / str(manifest.generation)
         sync(folder / "images")
         put(folder / "manifest.json", json.dumps(asdict(manifest)), is_durable=True)
+        with suppress(OSError):  # it is published by then, and the link is only for people
+            self._point_to(manifest.generation)
+
+    def _point_to(self, generation: int) -> None:
         link = self.path / "last.new"
-        with suppress(FileNotFoundError):
-            link.unlink()
-        link.symlink_to(str(manifest.generation))
+        link.unlink(missing_ok=True)
+        link.symlink_to(str(generation))
         link.replace(self.path / "last")
         sync(self.path)
 
@@ -190,6 +198,42 @@ class JobFolder:
     def running(self) -> dict[str, Any]:
         """Return how the job does; empty if it does not run under `tenure-job`."""
         return read_object(self.path / "running.json", _MOST_TOLD_BYTES)
+
+    def identity(self) -> dict[str, Any]:
+        """Return which job this is, as it was noted at its first start; empty: it was not."""
+        return read_object(self.path / "identity", _MOST_TOLD_BYTES)
+
+    def has_work(self) -> bool:
+        """Tell if a job has run here."""
+        return bool(self._all()) or any((self.path / name).exists() for name in _OF_A_RUN)
+
+    def set_aside(self) -> str:
+        """Rename the folder, which is another job's; return its new name.
+
+        What it was to tell is told all the same, and its program may run on somewhere, so its last run stays current.
+        """
+        number = 1
+        while (aside := self.path.with_name(f"{self.job}.old-{number}")).exists():
+            number += 1
+        self.path.rename(aside)
+        self.path.mkdir()
+        for name in ("told", "current", "left", "gone"):
+            with suppress(FileNotFoundError):
+                (aside / name).rename(self.path / name)
+        sync(self.path.parent)
+        return aside.name
+
+    def current(self) -> dict[str, Any]:
+        """Return the run that may write here; empty: there was none, or it cannot be read."""
+        return read_object(self.path / "current", _MOST_TOLD_BYTES)
+
+    def put_current(self, facts: Mapping[str, object]) -> None:
+        """Write down which run may write here."""
+        put(self.path / "current", json.dumps(facts), is_durable=True)
+
+    def is_current(self, run: object) -> bool:
+        """Tell if no newer run than this one has begun."""
+        return bool(self.current().get("run", run) == run)
 
     def note(self, name: str, text: str) -> None:
         """Write a small file of the job's own."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.managing.checkpointing.drivers import DRIVERS, NotSaved, RestoreRefused
+from app.managing.checkpointing.fence import Superseded
 from app.managing.checkpointing.folders import Busy, JobFolder
 from app.managing.checkpointing.running import JobRun, TwoPrograms
 from app.managing.checkpointing.saving import Order, mend, save
@@ -30,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if asked.check:
             return try_out(DRIVERS[asked.driver], asked.command, asked.after)
         return _run(asked)
+    except Superseded:  # its output is that of the newer run, so nothing is written into it
+        return os.EX_TEMPFAIL
     except (OSError, RestoreRefused, TwoPrograms) as error:
         sys.stderr.write(f"tenure-job: {error}\n")
         return CANNOT

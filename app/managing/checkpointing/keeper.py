@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from app.clusters.rules.saving import ASK_EVERY_S, is_due
 from app.clusters.rules.wanted import ClusterWanted
 from app.clusters.rules.writing import MOST_MEASURED, Measured, Predicted, fits, predict
 from app.managing.buying import Buyer
+from app.managing.checkpointing.fence import GONE
 from app.managing.checkpointing.folders import BrokenImage, JobFolder, Manifest
 from app.managing.checkpointing.placing import checkpoints_of, launcher_of
 from app.managing.events import Events
@@ -84,7 +85,8 @@ class CheckpointKeeper:
         )
 
     def look(self, view: View, jobs: Iterable[QueuedJob]) -> None:
-        """Start the checkpoints that are due."""
+        """Start the checkpoints that are due, and note which runs are gone with their machines."""
+        self._note_gone(view.machines)
         self._helpers = {job: one for job, one in self._helpers.items() if one.poll() is None}
         kept = self._kept(jobs)
         is_time = time.monotonic() - self._looked_s >= ASK_EVERY_S
@@ -95,6 +97,17 @@ class CheckpointKeeper:
         if is_time:
             self._looked_s = time.monotonic()
             self._remove_ended({job.job_id for job in jobs})
+
+    def _note_gone(self, alive: Set[str]) -> None:
+        """Note of each job's current run if its machine is not there any more, for the next run waits for that."""
+        found = [(folder, folder.current()) for folder in self._folders()]
+        gone = [(folder, current) for folder, current in found if current and current.get("node") not in alive]
+        new = [(folder, current) for folder, current in gone if current.get("run") != folder.noted(GONE)]
+        there = self._machines.there() if new else {}
+        for folder, current in new:
+            if current.get("node") and current["node"] not in there:
+                with suppress(OSError):  # a full disk; the next run waits for longer
+                    folder.note(GONE, str(current.get("run")))
 
     def _look_at(self, job: KeptJob, instance: SeenInstance, predicted: Predicted, *, is_time: bool) -> None:
         margin_s = float(self._wanted.checkpoint.margin_s)
@@ -229,6 +242,9 @@ class CheckpointKeeper:
             name = str(folder.running().get("queued_as", folder.job))
             if name not in queued and time.time() - folder.path.stat().st_mtime > KEEP_ENDED_S:
                 shutil.rmtree(folder.path, ignore_errors=True)
+        for path in self._folder.glob("[0-9]*.old-*"):
+            if time.time() - path.stat().st_mtime > KEEP_ENDED_S:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _manifests(folder: JobFolder) -> Iterator[Manifest]:

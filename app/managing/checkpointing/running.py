@@ -2,6 +2,9 @@
 
 A restore that is refused is told, its checkpoint is not tried again, and the one before it is taken, down to the
 program's beginning. After three refusals without a success between them the job is held: a person has to look.
+
+Only one run of a job writes at a time (`fence`), into a folder that is that job's (`starting`). That nothing can be
+written into the folder is told once it can, and ends no program.
 """
 
 from __future__ import annotations
@@ -22,12 +25,14 @@ from app.managing.checkpointing.drivers import (
     StartedProgram,
     lacking_flags,
 )
+from app.managing.checkpointing.fence import BEAT_S, Fence, Superseded
 from app.managing.checkpointing.folders import BrokenImage, Busy, JobFolder, Manifest
+from app.managing.checkpointing.owing import Owed
 from app.managing.checkpointing.processes import began_at, heeds, is_stopped, kill_tree, memory_of
+from app.managing.checkpointing.starting import NoRoom, identified, own, take
 from app.managing.programs import ProgramFailed, run
 
 MOST_REFUSALS = 3
-BEAT_S = 2.0
 _BEAT_SHARE = 0.125
 """A young job says how it does after so much of its life: its memory grows fast, and a prediction rests on it."""
 _LOOK_S = 0.2
@@ -37,6 +42,8 @@ _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGTRAP, signal.
 _DONE, _AGAIN, _REFUSALS, _OUTPUT = "done", "again", "refusals", "output"
 _HELD_S = 60.0
 _WRITER_ENDS_S = 30.0
+_DONE_S = 10.0
+"""For so long the end of a program waits for room for the note of it."""
 
 
 class TwoPrograms(Exception):
@@ -48,39 +55,50 @@ class JobRun:
 
     def __init__(self, folder: JobFolder, driver: CheckpointDriver, command: Sequence[str]) -> None:
         self._folder, self._driver, self._command = folder, driver, list(command)
-        self._restart = os.environ.get("SLURM_RESTART_COUNT", "0")
+        self._who, self._owed = identified(folder), Owed(folder)
+        self._fence = Fence(folder, self._who)
         self._program, self._from, self._began_s = 0, 0, 0.0
-        self._is_ending = False
+        self._is_ending = self._is_troubled = False
 
     def run(self) -> int:
-        """Run the program to its end; return its exit code."""
-        self._folder.prepare()
-        if (ended := self._ended_before()) is not None:
+        """Run the program to its end; return its exit code. Raise Superseded if a newer run of the job began."""
+        try:
+            own(self._folder, self._who, self._owed)
+            if (ended := self._ended_before()) is not None:
+                return ended
+            without = take(self._folder, self._fence)
+        except NoRoom as error:
+            self._hold(str(error))
+        if (ended := self._ended_before()) is not None:  # meanwhile
             return ended
-        self._open()
+        self._open(without)
         signal.signal(signal.SIGTERM, lambda *_: self._end())
         while True:
             status = self._attend(self._begin())
+            self._fence.check()
             if self._folder.noted(_AGAIN) is not None:
                 self._folder.unnote(_AGAIN)
             elif not (self._is_badly_restored(status) or self._was_hurt(status)):
                 return self._close(status)
 
     def _ended_before(self) -> int | None:
-        """Return the exit code of a program that had ended before its machine was lost; it is not run again."""
+        """Return the exit code of a program that had ended in an earlier run; it is not run again."""
         done = self._folder.noted(_DONE)
         if done is None:
             return None
-        restart, _, code = done.partition(" ")
-        if restart == self._restart:
+        run_of, _, code = done.partition(" ")
+        if run_of == self._fence.run:
             raise TwoPrograms("a job runs one program under tenure-job; put both into one script")
         return int(code)
 
-    def _open(self) -> None:
-        """Clear what an earlier run left unfinished, and remember where the output began at the very first run."""
+    def _open(self, without: str) -> None:
+        """Clear what an earlier run left unfinished, and remember where the output began at the very first run.
+
+        without: why the job runs without checkpoints; empty: it does not.
+        """
         for generation in self._folder.unpublished():
             self._folder.drop(generation)
-            self._folder.tell(
+            self._owed.tell(
                 "checkpoint_failed",
                 generation=generation,
                 why="abandoned",
@@ -91,17 +109,18 @@ class JobRun:
             sys.stdout.flush()
             path = Path("/proc/self/fd/1").readlink()
             size = path.stat().st_size if path.is_file() else 0
-            self._folder.note(_OUTPUT, f"{size} {path}")
-        if why := self._driver.missing():
+            self._owed.note(_OUTPUT, f"{size} {path}")
+        if why := without or self._driver.missing():
             if self._folder.published():
                 self._hold(f"there are checkpoints that cannot be restored here: {why}")
             sys.stderr.write(f"tenure-job: without checkpoints: {why}\n")
-            self._folder.tell("checkpoints_impossible", error=why)
+            self._owed.tell("checkpoints_impossible", error=why)
             self._driver = DRIVERS["none"]
 
     def _begin(self) -> StartedProgram:
         """Bring the program back from its newest good checkpoint, or start it."""
         before = self._folder.running()
+        self._fence.check()
         for generation in self._folder.published():
             self._hold_if_hopeless()
             try:
@@ -110,13 +129,13 @@ class JobRun:
                 self._refused(generation, str(error))
                 continue
             lost_s = 0.0 if manifest.is_stopped else max(float(before.get("at", 0.0)) - manifest.at, 0.0)
-            self._folder.tell("job_restored", generation=generation, node=_node(), lost_s=round(lost_s, 3))
+            self._owed.tell("job_restored", generation=generation, node=_node(), lost_s=round(lost_s, 3))
             self._from = generation
             return started
         self._hold_if_hopeless()
         self._to_its_beginning()
-        if self._restart != "0" or before:
-            self._folder.tell("job_from_start", node=_node())
+        if self._who.restart or before:
+            self._owed.tell("job_from_start", node=_node())
         self._from = 0
         return self._driver.start(self._command, self._folder.path)
 
@@ -129,14 +148,18 @@ class JobRun:
         for name, size in manifest.outputs.items():
             if not Path(name).exists() or Path(name).stat().st_size < size:
                 raise BrokenImage(f"{name} has less in it than when the checkpoint was taken")
+        self._fence.check()
         for name, size in manifest.outputs.items():
             os.truncate(name, size)
         return self._driver.restore(self._folder.images(generation), self._command, self._folder.path), manifest
 
     def _refused(self, generation: int, why: str) -> None:
-        self._folder.refuse(generation, why)
-        self._folder.note(_REFUSALS, str(self._refusals() + 1))
-        self._folder.tell("restore_failed", generation=generation, node=_node(), error=why)
+        try:
+            self._folder.refuse(generation, why)
+            self._folder.note(_REFUSALS, str(self._refusals() + 1))
+        except OSError as error:
+            self._hold(f"checkpoint {generation} cannot be restored, and that cannot be written down: {error}")
+        self._owed.tell("restore_failed", generation=generation, node=_node(), error=why)
         sys.stderr.write(f"tenure-job: checkpoint {generation} cannot be restored: {why}\n")
 
     def _refusals(self) -> int:
@@ -145,12 +168,15 @@ class JobRun:
     def _hold_if_hopeless(self) -> None:
         """Hold the job after too many refusals. A release begins a new count."""
         if self._refusals() >= MOST_REFUSALS:
-            self._folder.note(_REFUSALS, "0")
+            self._owed.note(_REFUSALS, "0")
             self._hold(f"{MOST_REFUSALS} checkpoints in a row could not be restored")
 
     def _hold(self, why: str) -> NoReturn:
         """Hold the job, and wait until Slurm ends this run."""
-        self._folder.tell("job_held", node=_node(), error=why)
+        self._owed.tell("job_held", node=_node(), error=why)
+        sys.stderr.write(f"tenure-job: the job is held: {why}\n")
+        with suppress(OSError):
+            self._fence.leave()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         with suppress(ProgramFailed):
             run(["scontrol", "requeuehold", self._folder.job], {"SLURM_CONF": os.environ.get("SLURM_CONF", "")})
@@ -159,6 +185,7 @@ class JobRun:
 
     def _to_its_beginning(self) -> None:
         """Cut off what an earlier run wrote, so that no line is there twice."""
+        self._fence.check()
         size, _, path = (self._folder.noted(_OUTPUT) or "0 ").partition(" ")
         if path and Path(path).is_file() and Path(path).stat().st_size > int(size):
             os.truncate(path, int(size))
@@ -174,10 +201,27 @@ class JobRun:
             ran_s = time.monotonic() - self._began_s
             if time.monotonic() - beaten_s > min(BEAT_S, ran_s * _BEAT_SHARE):
                 beaten_s = time.monotonic()
-                self._beat()
-            if self._from and time.monotonic() - self._began_s > _EARLY_S and self._folder.noted(_REFUSALS):
-                self._folder.unnote(_REFUSALS)
+                self._look()
             time.sleep(_LOOK_S)
+
+    def _look(self) -> None:
+        """Say how the program does, and end it at once if a newer run began. What cannot be written waits."""
+        if not self._fence.is_ours():
+            kill_tree(self._program)
+            with suppress(OSError):
+                self._folder.tell("job_superseded", node=_node(), error="a newer run of it has begun")
+            raise Superseded
+        try:
+            self._fence.take_late()
+            self._beat()
+            if self._from and time.monotonic() - self._began_s > _EARLY_S:
+                self._folder.unnote(_REFUSALS)
+        except OSError as error:
+            if not self._is_troubled:
+                self._owed.tell("checkpoint_failed", node=_node(), why="beat", error=str(error))
+            self._is_troubled = True
+        else:
+            self._is_troubled = not self._owed.pay()
 
     def _beat(self) -> None:
         array = os.environ.get("SLURM_ARRAY_JOB_ID")
@@ -187,7 +231,7 @@ class JobRun:
                 "at": time.time(),
                 "queued_as": task,
                 "node": _node(),
-                "restart": self._restart,
+                "run": self._fence.run,
                 "driver": self._driver.name,
                 "program": self._program,
                 "program_began_at": began_at(self._program),
@@ -226,7 +270,7 @@ class JobRun:
         for generation in found:
             self._folder.drop(generation)
             error = "its writer was killed, and the program died of it" if is_hurt else "its writer was killed"
-            self._folder.tell("checkpoint_failed", generation=generation, why="abandoned", error=error)
+            self._owed.tell("checkpoint_failed", generation=generation, why="abandoned", error=error)
         return is_hurt
 
     def _end(self) -> None:
@@ -242,8 +286,18 @@ class JobRun:
         code = os.waitstatus_to_exitcode(status)
         code = 128 - code if code < 0 else code
         if not self._is_ending and code != 128 + signal.SIGKILL:
-            self._folder.note(_DONE, f"{self._restart} {code}")  # else its node goes, and it is to run again elsewhere
+            self._done(code)  # else its node goes, and it is to run again elsewhere
+        with suppress(OSError):
+            self._fence.leave()
         return code
+
+    def _done(self, code: int) -> None:
+        """Note the end. Without room it only stands in Slurm's record."""
+        self._fence.check()
+        self._owed.note(_DONE, f"{self._fence.run} {code}")
+        deadline_s = time.monotonic() + _DONE_S
+        while not self._owed.pay() and time.monotonic() < deadline_s:
+            time.sleep(_LOOK_S)
 
 
 def _node() -> str:

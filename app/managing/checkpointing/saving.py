@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from app.managing.checkpointing.drivers import DRIVERS, NotSaved
@@ -26,6 +28,7 @@ from app.managing.checkpointing.processes import (
 
 AGAIN = "again"
 """The note by which a program that was ended here is brought back at once, on the same machine."""
+_NEWER = "a newer run of the job has begun"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +44,41 @@ class Order:
 
 
 def save(folder: JobFolder, order: Order) -> Manifest:
-    """Take a checkpoint. Raise NotSaved, or Busy if another one is being taken."""
+    """Take a checkpoint. Raise NotSaved, or Busy if another one is being taken.
+
+    Also where the disk is full, what is unfinished is removed, and the program goes on.
+    """
     with folder.locked():
         program = _mended(folder)
         try:
             return _saved(folder, program, order)
         except NotSaved as error:
-            folder.tell("checkpoint_failed", why=order.why, error=str(error))
-            if error.is_hurt:
-                _end(folder, program)
-            else:
-                let_go_on(program)
-            for generation in folder.unpublished():
-                folder.drop(generation)
+            _unsaved(folder, program, order, error)
             raise
+        except OSError as error:
+            failed = NotSaved(str(error))
+            _unsaved(folder, program, order, failed)
+            raise failed from None
+
+
+def _unsaved(folder: JobFolder, program: int, order: Order, error: NotSaved) -> None:
+    """Put right what a checkpoint that failed left behind, and tell of it."""
+    is_ours = folder.is_current(folder.running().get("run"))
+    if error.is_hurt:
+        _end(folder, program)
+    else:
+        let_go_on(program)
+    if is_ours and (not error.is_hurt or folder.noted(AGAIN) is not None):
+        for generation in folder.unpublished():
+            folder.drop(generation)
+    _tell(folder, "checkpoint_failed", why=order.why, error=str(error))
+
+
+def _tell(folder: JobFolder, kind: str, **facts: object) -> None:
+    try:
+        folder.tell(kind, **facts)
+    except OSError as error:
+        sys.stderr.write(f"job {folder.job}: {kind} {facts} is not told: {error}\n")
 
 
 def mend(folder: JobFolder) -> None:
@@ -71,19 +95,26 @@ def _mended(folder: JobFolder) -> int:
     program, driver = int(running.get("program", 0)), DRIVERS.get(str(running.get("driver")), DRIVERS["none"])
     if program <= 0 or began_at(program) is None or began_at(program) != running.get("program_began_at"):
         raise NotSaved("its program does not run on this machine")
+    if not folder.is_current(running.get("run")):
+        raise NotSaved(_NEWER)
     for generation in folder.unpublished():
         is_whole = driver.is_left_whole(folder.images(generation))
-        folder.drop(generation)
-        folder.tell("checkpoint_failed", generation=generation, why="abandoned", error="its writer was killed")
         if not is_whole:
             _end(folder, program)
+        folder.drop(generation)
+        _tell(folder, "checkpoint_failed", generation=generation, why="abandoned", error="its writer was killed")
+        if not is_whole:
             raise NotSaved("its program was interrupted within a checkpoint, and goes on from the last one")
     return program
 
 
 def _end(folder: JobFolder, program: int) -> None:
-    """End a program that may be damaged. `tenure-job` brings it back from its last checkpoint."""
-    folder.note(AGAIN, "")
+    """End a program that may be damaged. `tenure-job` brings it back from its last checkpoint.
+
+    Without room for the note, it knows that by the unfinished checkpoint, which then stays.
+    """
+    with suppress(OSError):
+        folder.note(AGAIN, "")
     kill_tree(program)
 
 
@@ -116,14 +147,18 @@ def _saved(folder: JobFolder, program: int, order: Order) -> Manifest:
         outputs=outputs,
         files=files,
     )
+    if not folder.is_current(running.get("run")):
+        raise NotSaved(_NEWER)
     folder.publish(manifest)
-    folder.prune(order.keep)
+    with suppress(OSError):  # what is older is removed with the next one
+        folder.prune(order.keep)
     _told(folder, manifest)
     return manifest
 
 
 def _told(folder: JobFolder, manifest: Manifest) -> None:
-    folder.tell(
+    _tell(
+        folder,
         "job_checkpointed",
         generation=manifest.generation,
         why=manifest.why,
