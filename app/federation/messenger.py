@@ -14,7 +14,7 @@ from app.engine.jobs.attempts import Wish
 from app.federation.contacts import LONGEST_PAUSE_S, Contact, LastWords, Pair
 from app.federation.lending import Lender
 from app.federation.messages import body_of, heard_of
-from app.federation.rules.awayside import DueMessage, Heard, wishes
+from app.federation.rules.awayside import DueMessage, Heard, is_recent, wishes
 from app.federation.rules.foreignside import ID_TAKEN
 from app.federation.rules.peers import Peer
 from app.federation.store import PeerStore
@@ -82,13 +82,13 @@ class Messenger:
             if due_s <= now_s and not (under_way and message_key(sent) in under_way):
                 is_urgent = self._is_urgent(cloud_id, sent, at_us)
                 if is_urgent or sent.wish is not Wish.OFFER:
-                    at = float(sent.until_us or 0) if is_urgent else due_s
-                    due.append((not is_urgent, at, number, sent._replace(is_urgent=is_urgent)))
+                    due.append((not is_urgent, float(sent.until_us or 0) if is_urgent else due_s, number, sent))
         self.last.ask((cloud_id, peer), overdue)
         if known is None:
             for attempt in overdue:
                 self.last.told((cloud_id, peer), attempt)
-        found = [sent for *_, sent in nsmallest(_MOST_PLANNED, due)]
+        first = nsmallest(_MOST_PLANNED, due)
+        found = [sent._replace(is_urgent=not is_patient) for is_patient, _, _, sent in first]
         return [sent for sent in found if not self._waits(cloud_id, sent, known)]
 
     def _waits(self, cloud_id: int, sent: DueMessage, known: Peer | None) -> bool:
@@ -107,6 +107,8 @@ class Messenger:
 
     def awaits_award(self, cloud_id: int, record: JobRecord, at_us: int) -> bool:
         """Return True for an awarded attempt whose host holds room for it yet, and did not say that it runs."""
+        if not is_recent(record, at_us):
+            return False
         return self._is_urgent(cloud_id, DueMessage(record.away.peer, Wish.AWARD, record), at_us)
 
     def taken_back(self, cloud: Cloud, pair: Pair) -> list[str]:
@@ -194,11 +196,11 @@ class Messenger:
 
     def _due_s(self, cloud_id: int, sent: DueMessage) -> float:
         """Return from when on a message is sent: at once, but for an attempt that ran when it was last asked for."""
-        return self._again_s.get((cloud_id, *message_key(sent)), 0.0)
+        return self._again_s.get((cloud_id, *message_key(sent)), 0.0) if self._again_s else 0.0
 
     def _is_urgent(self, cloud_id: int, sent: DueMessage, at_us: int) -> bool:
         """Return True for a message whose time has an end that is yet to come."""
-        if not sent.is_recent(at_us):
+        if not is_recent(sent.record, at_us):
             return False
         runs = (cloud_id, *message_key(sent)) in self._again_s
         return not runs and sent.until_us is not None and at_us < sent.until_us

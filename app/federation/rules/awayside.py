@@ -40,10 +40,6 @@ class DueMessage(NamedTuple):
     record: JobRecord
     is_urgent: bool = False
 
-    def is_recent(self, at_us: int) -> bool:
-        """Return True if `until_us` may be yet to come: of very many messages few are."""
-        return at_us < self.record.away.at_us + self.record.away.answer_us + HOLD_MAX_US
-
     @property
     def until_us(self) -> int | None:
         """The time until which an offer is to be answered, or room is held for an award; None: it has no such time."""
@@ -63,6 +59,11 @@ def wishes(cloud: Cloud, peer: str) -> Iterator[DueMessage]:
         wish = record.away.wish()
         if wish is not None:
             yield DueMessage(*wish, record)
+
+
+def is_recent(record: JobRecord, at_us: int) -> bool:
+    """Return True if an attempt was offered so lately that its time, or that of its room, may last."""
+    return at_us < record.away.at_us + record.away.answer_us + HOLD_MAX_US
 
 
 def decide_away(
