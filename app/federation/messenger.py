@@ -11,6 +11,7 @@ from app.domain.jobs import Word
 from app.domain.times import seconds
 from app.engine.cloud import Cloud, JobRecord
 from app.engine.jobs.attempts import Wish
+from app.engine.jobs.originside import AwayState
 from app.federation.contacts import LONGEST_PAUSE_S, Contact, LastWords, Pair
 from app.federation.lending import Lender
 from app.federation.messages import body_of, heard_of
@@ -113,9 +114,13 @@ class Messenger:
 
     def taken_back(self, cloud: Cloud, pair: Pair) -> list[str]:
         """Return the jobs whose lease is over and whose host is not waited for any longer."""
-        found = self.last.over(pair, self.contact(pair[1]))
         records = cloud.jobs.by_id
-        return [job for job, attempt in found if job in records and records[job].away.attempt == attempt]
+        found = [
+            (records[job].away, job, attempt)
+            for job, attempt in self.last.over(pair, self.contact(pair[1]))
+            if job in records
+        ]
+        return [job for away, job, number in found if (away.state, away.attempt) == (AwayState.AWARDED, number)]
 
     def is_passed(self, peer: str, record: JobRecord) -> bool:
         """Return True for a peer that has not answered for long, if the job may be offered to another one.
