@@ -1,4 +1,4 @@
-"""Which job this is, and which run of it: Slurm gives the number of a lost job away again.
+"""The job that this is, and the run of it: Slurm gives the number of a lost job away again.
 
 Slurm's controller may die before it has written down that a job was submitted. The next job then gets the same number.
 A job that is queued again keeps its script, its command, its user and its working folder. It gets another time of
@@ -26,7 +26,7 @@ _EPOCH = {"SLURM_TIME_FORMAT": "%s"}
 
 @dataclass(frozen=True, slots=True)
 class JobIdentity:
-    """What Slurm says of a job. submitted, started: Unix time, s, 0 where it is not known; started: of this run.
+    """Facts that Slurm tells of a job. submitted, started: Unix time, s, 0 where it is not known; started: of this run.
 
     words: a digest of the user, the working folder and the command; script: one of the batch script. Empty: not known.
     restart: how often it was queued again.

@@ -1,4 +1,4 @@
-"""What is to be written into a job's folder, and waits while that cannot be written: a full disk ends no job."""
+"""All that is to be written into a job's folder, and waits while that cannot be written: a full disk ends no job."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from math import exp, log
 RATE = 0.25
 LOWEST_SHIFT, HIGHEST_SHIFT = -2.0, 2.5
 _MOST_EXPONENT = 700.0
-"""What `exp` takes without an overflow: shares that are smaller have the same target, which is nearly 0."""
+"""The most that `exp` takes without an overflow: shares that are smaller have the same target, which is nearly 0."""
 
 
 def moved_shift(shift: float, share: float, *, survived: bool) -> float:
