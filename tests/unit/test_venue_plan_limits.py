@@ -1,4 +1,4 @@
-"""The limits of what a plan may cost: replays that make progress at any time, counted steps, machines with bounds, and an end."""
+"""The limits of what a plan may cost: replays that make progress at any time, counted steps, and an end."""
 
 from __future__ import annotations
 

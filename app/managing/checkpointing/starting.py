@@ -1,4 +1,4 @@
-"""All that has to be settled before a run of a job may begin: that the folder is its own, and that no other run writes."""
+"""All that has to be settled before a run of a job may begin: the folder is its own, and no other run writes."""
 
 from __future__ import annotations
 
