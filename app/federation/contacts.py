@@ -28,6 +28,9 @@ LONGEST_PAUSE_S = 30.0
 BROKEN_AFTER = 5
 _SILENT_FOR_S, _ASKED_AT_MOST_S = 60.0, 600.0
 """A host is asked for its last word for the longer time at most, or until it has answered nothing for the shorter."""
+_ALIVE_S = 1.0
+_FAILS_FOR_S = 2.0
+"""A host that has answered nothing for so long after a failure cannot be reached: answers may be on their way."""
 _NOTED_FOR_S = 5.0
 """Offers that another worker has to do with by now are no longer noted here."""
 
@@ -39,7 +42,8 @@ Pair = tuple[int, str]
 
 @dataclass(slots=True)
 class Contact:
-    """The failures in a row of the requests to a peer, and until when none is sent: for these, or at its word.
+    """The failures in a row of the requests to a peer, since when (`failing_s`), and until when none is sent: for these
+    or at its word.
 
     `slow_until_s`: until when it is slow; `talks`, `slow_talks`, `messages`, `patient`: its places, the last ones
     of messages that are not urgent; `patient_out`: how many of these are taken. `heard_s`: when it last answered;
@@ -49,6 +53,7 @@ class Contact:
 
     failures: int = 0
     failed_s: float = 0.0
+    failing_s: float = 0.0
     not_before_s: float = 0.0
     told_until_s: float = 0.0
     slow_until_s: float = 0.0
@@ -63,10 +68,14 @@ class Contact:
     patient_out: int = 0
 
     def failed(self, sent_s: float) -> None:
-        """Note a failure. Requests that were under way when one failed are the same failure."""
-        if sent_s < self.failed_s:
+        """Note a failure. Requests that were under way when one failed are the same failure.
+
+        That of a message to a peer that answered another one just now is none of the peer.
+        """
+        if sent_s < self.failed_s or monotonic() < self.heard_s + max(_ALIVE_S, 2.0 * (self.took_s or 0.0)):
             return
         self.failures, self.failed_s = self.failures + 1, monotonic()
+        self.failing_s = self.failed_s if self.failures == 1 else self.failing_s
         self.not_before_s = monotonic() + min(LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
 
     def answered(self, sent_s: float, *, is_offer: bool) -> None:
@@ -160,8 +169,9 @@ class LastWords:
     def is_awaited(self, pair: Pair, key: Attempt, contact: Contact) -> bool:
         """Return True for an attempt that waits, which is asked for at once, whatever failed before."""
         since_s, now_s = self._since_s.get(pair, {}).get(key, -inf), monotonic()
-        has_failed = contact.is_broken or key in self._failed.get(pair, ())
-        is_lost = has_failed and contact.failures > 0 and contact.failed_s >= since_s
+        has_failed = contact.failures > 0 and contact.failed_s >= since_s
+        is_over = key in self._failed.get(pair, ()) and now_s >= contact.failing_s + _FAILS_FOR_S
+        is_lost = has_failed and (contact.is_broken or is_over)
         is_silent = now_s >= max(since_s, contact.heard_s) + _SILENT_FOR_S
         return not (is_lost or is_silent) and now_s < since_s + _ASKED_AT_MOST_S
 

@@ -34,6 +34,10 @@ _MOST_PLANNED = 1000
 """The messages that are put in order at a time; others follow."""
 _POLL_S = 2.0
 """The time between two questions for an attempt that runs."""
+_RETRY_S = 1.0
+"""The time after which a message that failed is sent again, if its peer does not rest for longer."""
+_MOST_FAILED = 10_000
+_MAY_CHANGE = {Word.RUNNING, Word.STAGING, Word.HELD, Word.UNKNOWN}
 _NO_PEER = "no_peer"
 _PAUSED = "paused_here"
 BREAKER = "breaker_open"
@@ -51,6 +55,7 @@ class Messenger:
         self.contacts: dict[str, Contact] = {}
         self.last = LastWords()
         self._again_s: dict[tuple[int, str, int, Wish], float] = {}
+        self._retry_s: dict[tuple[int, str, int, Wish], float] = {}
         self._started: set[tuple[int, str, int]] = set()
 
     def contact(self, peer: str) -> Contact:
@@ -133,7 +138,7 @@ class Messenger:
     async def send(self, where: tuple[int, str], cloud: Cloud, sent: DueMessage, peer: Peer | None) -> Heard | None:
         """Send one message, and return the word of the answer; None if it is to be sent again."""
         (cloud_id, cloud_name), away, job = where, sent.record.away, sent.record.asked.job
-        contact, pair, attempt = self.contact(sent.peer), (cloud_id, sent.peer), (job, away.attempt)
+        contact = self.contact(sent.peer)
         offer = body_of(cloud, sent)  # before anything is awaited, because the state may change then
         why_not = self._why_not(sent, peer)
         if why_not is not None:
@@ -144,7 +149,7 @@ class Messenger:
         try:
             heard = await self._asked(cloud_name, sent, peer, body, contact)
         except NoAnswer as error:
-            self.last.failed(pair, attempt)
+            self._note_failure(cloud_id, sent)
             OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "no_answer").inc()
             logger.warning("peer %s does not answer: %s", sent.peer, error)
             return None
@@ -189,19 +194,31 @@ class Messenger:
             self.last.told((cloud_id, word.peer), (word.job, word.attempt))
 
     def _note_word(self, cloud_id: int, sent: DueMessage, word: Word | None) -> None:
-        """Note when an attempt is asked for again."""
+        """Note when an attempt is asked for again. Words that change nothing now may be others later."""
         job, attempt, wish = message_key(sent)
-        if word in {Word.RUNNING, Word.STAGING}:
-            self._again_s[cloud_id, job, attempt, wish] = monotonic() + _POLL_S
-            self._started |= {(cloud_id, job, attempt)} if word is Word.RUNNING else set()
-            return
         for one in Wish:
             self._again_s.pop((cloud_id, job, attempt, one), None)
-        self._started.discard((cloud_id, job, attempt))
+            self._retry_s.pop((cloud_id, job, attempt, one), None)
+        if word in _MAY_CHANGE and wish is not Wish.OFFER:
+            self._again_s[cloud_id, job, attempt, wish] = monotonic() + _POLL_S
+        if word is Word.RUNNING:
+            self._started.add((cloud_id, job, attempt))
+        elif word is not Word.STAGING:
+            self._started.discard((cloud_id, job, attempt))
+
+    def _note_failure(self, cloud_id: int, sent: DueMessage) -> None:
+        """Note that others come first, and that a last word is not to be hoped for if the host says nothing else."""
+        if len(self._retry_s) >= _MOST_FAILED:  # of attempts that are over, mostly
+            self._retry_s.clear()
+        self._retry_s[cloud_id, *message_key(sent)] = monotonic() + _RETRY_S
+        self.last.failed((cloud_id, sent.peer), (sent.record.asked.job, sent.record.away.attempt))
 
     def _due_s(self, cloud_id: int, sent: DueMessage) -> float:
-        """Return from when on a message is sent: at once, but for an attempt that ran when it was last asked for."""
-        return self._again_s.get((cloud_id, *message_key(sent)), 0.0) if self._again_s else 0.0
+        """Return from when on a message is sent: at once, but for one that was answered or failed lately."""
+        if not (self._again_s or self._retry_s):
+            return 0.0
+        key = (cloud_id, *message_key(sent))
+        return max(self._again_s.get(key, 0.0), self._retry_s.get(key, 0.0))
 
     def _is_urgent(self, cloud_id: int, sent: DueMessage, at_us: int) -> bool:
         """Return True for a message whose time has an end that is yet to come."""

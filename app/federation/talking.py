@@ -18,6 +18,8 @@ from app.federation.rules.awayside import DueMessage, Heard
 
 _APPEND_S = 0.25
 """Answers that come meanwhile are appended together."""
+_LEAST_S = 0.05
+"""Also where nothing is out."""
 _PAUSE_FACTOR = 4.0
 """An append looks at all open jobs. Where these are very many, the pause is so many times what it took."""
 
@@ -47,7 +49,7 @@ class Talk:
         self._waiting = deque[DueMessage]()
         self._out = dict[asyncio.Task[Heard | None], DueMessage]()
         self._heard = list[tuple[MessageKey, Heard]]()
-        self._look_s, self._written = 0.0, 0
+        self._looked_s, self._look_s, self._written = 0.0, 0.0, 0
 
     async def run(self) -> int:
         """Talk, and return how many events were written."""
@@ -58,6 +60,8 @@ class Talk:
                 self._take()
                 self._fill()
                 if not self._left_s() or not self._out:
+                    await asyncio.sleep(max(self._looked_s + _LEAST_S - monotonic(), 0.0))
+                    self._take()
                     await self._look()
         finally:
             for task in self._out:
@@ -90,7 +94,7 @@ class Talk:
 
     async def _look(self) -> None:
         """Append what was heard, and put in order what is due now."""
-        began_s = monotonic()
+        began_s = self._looked_s = monotonic()
         heard, self._heard = self._heard, []
         if heard:
             self._written += await self._speaker.append([word for _, word in heard])

@@ -93,9 +93,14 @@ def test_a_failure_ends_the_wait_for_what_it_was_about_alone(monkeypatch: pytest
     words = asked(LastWords(), FAILED, WAITS)
     contact.failed(clock.now_s)
     words.failed(PAIR, FAILED)
+    assert words.over(PAIR, contact) == set(), "answers may be on their way"
+    clock.now_s += 2
     assert words.over(PAIR, contact) == {FAILED}
     contact.heard()
     assert words.over(PAIR, contact) == set(), "it answers for others, so it will for this one"
+    contact.failed(clock.now_s)
+    assert contact.failures == 0, "it answered just now"
+    clock.now_s += 2
     for _ in range(5):
         contact.failed(clock.now_s)
     assert words.over(PAIR, contact) == {FAILED, WAITS}, "it has not answered for long"
