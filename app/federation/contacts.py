@@ -29,6 +29,7 @@ BROKEN_AFTER = 5
 _SILENT_FOR_S, _ASKED_AT_MOST_S = 60.0, 600.0
 """A host is asked for its last word for the longer time at most, or until it has answered nothing for the shorter."""
 _ALIVE_S = 1.0
+"""A peer that answered a message within this time does not fail for another one."""
 _FAILS_FOR_S = 2.0
 """A host that has answered nothing for so long after a failure cannot be reached: answers may be on their way."""
 _NOTED_FOR_S = 5.0

@@ -200,7 +200,7 @@ class JobKeeper:
 
 
 class _PeerSpeaker:
-    """Talks to a peer about the jobs of one cloud, after a moment of the monotonic clock while no talk waits."""
+    """Talks to a peer about the jobs of one cloud: until a moment of the monotonic clock, then until a talk waits."""
 
     def __init__(self, keeper: JobKeeper, where: tuple[int, str], peer: str, until_s: float) -> None:
         self._keeper, self._where, self._name, self._until_s = keeper, where, peer, until_s

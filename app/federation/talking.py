@@ -19,7 +19,7 @@ from app.federation.rules.awayside import DueMessage, Heard
 _APPEND_S = 0.25
 """Answers that come meanwhile are appended together."""
 _LEAST_S = 0.05
-"""Also where nothing is out."""
+"""The time between two looks at least, also where nothing is out."""
 _PAUSE_FACTOR = 4.0
 """An append looks at all open jobs. Where these are very many, the pause is so many times what it took."""
 
