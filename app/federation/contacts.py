@@ -6,19 +6,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
+from typing import NamedTuple
 
-AT_ONCE = 16
+_AT_ONCE = 16
 """Messages to one peer; so those that follow learn that it does not answer."""
-PATIENT_AT_ONCE = 8
+_PATIENT_AT_ONCE = 8
 """Of these, messages that are not urgent: so there is always a place for an offer."""
-_TALKS_OF_PEER = 4
-_SLOW_S = 1.0
-"""A peer that took longer for an answer has only one talk at a time, for a minute."""
-_SLOW_FOR_S = 60.0
+_AT_FIRST = 4
+"""Messages to a peer that has not answered lately: very many that hang hold few connections."""
+_LATELY_S = 60.0
 _NEWEST = 0.3
 """The weight of the newest answer's time among those before."""
 _USED = 0.5
@@ -41,15 +41,22 @@ Pair = tuple[int, str]
 """A cloud's number and a peer's name."""
 
 
+class CloudOffers(NamedTuple):
+    """A cloud's offers at a peer, and the awards beside them, those that wait there, and when that was noted."""
+
+    out: int
+    waiting: int
+    at_s: float
+
+
 @dataclass(slots=True)
 class Contact:
     """The failures in a row of the requests to a peer, since when (`failing_s`), and until when none is sent: for these
     or at its word.
 
-    `slow_until_s`: until when it is slow; `talks`, `slow_talks`, `messages`, `patient`: its places, the last ones
-    of messages that are not urgent; `patient_out`: how many of these are taken. `heard_s`: when it last answered;
-    `offer_took_s`, `took_s`: the time that it takes to answer an offer, and another message. `offers`: those that are
-    out for each cloud, with the awards beside them, and when that was noted.
+    `messages`, `patient`: its places, the last ones of messages that are not urgent; `patient_out`: how many of these
+    are taken. `heard_s`: when it last answered; `offer_took_s`, `took_s`: the time that it takes to answer an offer,
+    and another message. `offers`: what each cloud has out.
     """
 
     failures: int = 0
@@ -57,15 +64,12 @@ class Contact:
     failing_s: float = 0.0
     not_before_s: float = 0.0
     told_until_s: float = 0.0
-    slow_until_s: float = 0.0
     heard_s: float = -inf
     offer_took_s: float | None = None
     took_s: float | None = None
-    offers: dict[int, tuple[int, float]] = field(default_factory=dict)
-    talks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_TALKS_OF_PEER))
-    slow_talks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
-    messages: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
-    patient: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PATIENT_AT_ONCE))
+    offers: dict[int, CloudOffers] = field(default_factory=dict)
+    messages: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    patient: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_PATIENT_AT_ONCE))
     patient_out: int = 0
 
     def failed(self, sent_s: float) -> None:
@@ -86,12 +90,15 @@ class Contact:
             self.offer_took_s = _later(self.offer_took_s, took_s)
         else:
             self.took_s = _later(self.took_s, took_s)
-        if took_s > _SLOW_S:
-            self.slow_until_s = monotonic() + _SLOW_FOR_S
 
     def heard(self) -> None:
         """Note that it said what was asked: it fails no more."""
         self.failures, self.not_before_s, self.heard_s = 0, 0.0, monotonic()
+
+    @property
+    def at_once(self) -> int:
+        """The most messages that one cloud may have out: few as long as it is not known that they are answered."""
+        return _AT_ONCE if not self.failures and monotonic() < self.heard_s + _LATELY_S else _AT_FIRST
 
     def most_offers(self, answer_s: float) -> int:
         """Return how many offers and awards may be out at a time, so that each offer is answered within its time.
@@ -102,11 +109,7 @@ class Contact:
             return _MOST_OFFERS
         took_s = max(self.offer_took_s or 0.0, self.took_s or 0.0)
         rounds = 1.0 if self.offer_took_s is None else _USED * answer_s / max(took_s, 1e-3)
-        return min((AT_ONCE - self.patient_out) * max(int(rounds), 1), _MOST_OFFERS)
-
-    def lane(self) -> AbstractAsyncContextManager[None]:
-        """Return the line in which its talks stand before they get a place."""
-        return self.slow_talks if monotonic() < self.slow_until_s else self.talks
+        return min(max(self.at_once - self.patient_out, 1) * max(int(rounds), 1), _MOST_OFFERS)
 
     @asynccontextmanager
     async def place(self, *, is_urgent: bool) -> AsyncIterator[None]:
@@ -126,14 +129,16 @@ class Contact:
         """Send nothing for a while. A peer that takes no more messages for now has not failed."""
         self.told_until_s = monotonic() + min(LONGEST_PAUSE_S, seconds)
 
-    def note_offers(self, cloud_id: int, count: int) -> None:
-        """Note how many offers of a cloud are out."""
-        self.offers[cloud_id] = count, monotonic()
+    def note_offers(self, cloud_id: int, out: int, waiting: int) -> None:
+        """Note how many offers of a cloud are out, and how many wait for this peer."""
+        self.offers[cloud_id] = CloudOffers(out, waiting, monotonic())
 
-    def offers_beside(self, cloud_id: int) -> int:
-        """Return how many offers of other clouds are out."""
-        since_s = monotonic() - _NOTED_FOR_S
-        return sum(count for other, (count, at_s) in self.offers.items() if other != cloud_id and at_s > since_s)
+    def has_place(self, cloud_id: int, out: int, answer_s: float) -> bool:
+        """Return True if a cloud that has so many offers out may write one more. Clouds that wait have equal shares."""
+        since_s, most = monotonic() - _NOTED_FOR_S, self.most_offers(answer_s)
+        others = [one for other, one in self.offers.items() if other != cloud_id and one.at_s > since_s]
+        share = max(most // (1 + sum(one.waiting > 0 for one in others)), 1)
+        return out < share and out + sum(one.out for one in others) < most
 
     def rests(self, most_s: float) -> bool:
         """Return True while nothing is sent: after a failure at most so long."""

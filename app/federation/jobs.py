@@ -7,7 +7,6 @@ before: a worker that takes over sends the same again.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from contextvars import Context
 from math import inf
@@ -15,40 +14,28 @@ from time import monotonic
 from typing import Self, cast
 
 from app.domain.errors import LogNewer
-from app.domain.events import Event, JobOffered, Recorded
-from app.domain.values import Clock
-from app.engine.cloud import Cloud, JobRecord
+from app.engine.cloud import Cloud
 from app.engine.jobs.attempts import Wish
-from app.engine.jobs.originside import AwayState
 from app.federation.contacts import Pair
 from app.federation.lending import Lender
-from app.federation.messenger import BREAKER, MessageKey, Messenger, message_key, was_sent
-from app.federation.offering import held_back
-from app.federation.rules.awayside import DueMessage, Heard, decide_away
-from app.federation.rules.foreignside import ID_TAKEN, decide_due
-from app.federation.rules.homeside import decide_completed
+from app.federation.messenger import MessageKey, Messenger, message_key, was_sent
+from app.federation.rules.awayside import DueMessage, Heard
+from app.federation.rules.foreignside import ID_TAKEN
 from app.federation.rules.peers import Peer
+from app.federation.steps import JobSteps
 from app.federation.store import PeerStore
 from app.federation.talking import Talk
 from app.platform.database.lockids import federation_lock, peer_lock
-from app.platform.database.locks import Locks
+from app.platform.database.locks import Hold, LocksTogether
 from app.platform.each import for_each_cloud
 from app.platform.outbound.asking import Asker
-from app.platform.telemetry.metrics import count_jobs
 from app.scheduling.appending import States
 from app.scheduling.store.clouds import Clouds
-from app.scheduling.store.log import LogAccess
 
-_TALKS_AT_ONCE = 16
-"""Each is with one peer about one cloud's jobs, and holds a connection to the database."""
-_TALK_S = 5.0
-"""A talk sends no more after this time if another one waits for a place; the other messages wait for their turn."""
 _TURN_S = 0.5
 """The time that a turn waits for the answers of peers."""
 _LOOK_S = 1.0
 """A talk looks so often whether its peer was changed, paused or removed."""
-_MOST_PASSED = 1000
-"""With so many events an append passes over no more dead peers."""
 
 
 class JobKeeper:
@@ -58,7 +45,7 @@ class JobKeeper:
         self,
         clouds: Clouds,
         states: States,
-        locks: Locks,
+        locks: LocksTogether,
         peers: PeerStore,
         asker: Asker,
         now_us: Callable[[], int],
@@ -67,8 +54,7 @@ class JobKeeper:
         self._clouds, self.states, self._locks, self.now_us = clouds, states, locks, now_us
         self.messenger = Messenger(peers, asker, lender, now_us)
         self._talks: dict[Pair, asyncio.Task[int]] = {}
-        self._places = asyncio.Semaphore(_TALKS_AT_ONCE)
-        self._speaking = set[Pair]()
+        self._steps = JobSteps(states, self.messenger, now_us)
 
     async def __aenter__(self) -> Self:
         return self
@@ -110,76 +96,20 @@ class JobKeeper:
 
     async def _talk(self, cloud_id: int, name: str, peer: str) -> int:
         """Tell a peer what is due to it, and append what follows; return how many events that was."""
-        pair, lane = (cloud_id, peer), self.messenger.contact(peer).lane()
-        async with lane, self._places, self._locks.held(peer_lock(cloud_id, peer)) as hold:
-            self._speaking.add(pair)
-            try:
-                return 0 if hold is None else await self._tell((cloud_id, name), peer, monotonic() + _TALK_S)
-            finally:
-                self._speaking.discard(pair)
-
-    async def _tell(self, where: tuple[int, str], peer: str, until_s: float) -> int:
-        speaker = _PeerSpeaker(self, where, peer, until_s)
-        written, pair = await Talk(speaker).run(), (where[0], peer)
-        is_over = self.messenger.taken_back(await self.states.current(where[0]), pair)
-        return written + (await speaker.append(()) if is_over else 0)
-
-    def is_waited_for(self) -> bool:
-        """Return True if a talk has no place yet."""
-        return any(not talk.done() and pair not in self._speaking for pair, talk in self._talks.items())
+        async with self._locks.held(peer_lock(cloud_id, peer)) as hold:
+            if hold is None:
+                return 0
+            speaker = _PeerSpeaker(self, (cloud_id, name), peer, hold)
+            written = await Talk(speaker).run()
+            is_over = self.messenger.taken_back(await self.states.current(cloud_id), (cloud_id, peer))
+            return written + (await speaker.append(()) if is_over else 0)
 
     async def append(self, where: tuple[int, str], peer: str | None, heard: Sequence[Heard]) -> int:
-        """Append what was heard and what the clock leads to; nothing is written if there is nothing.
-
-        `peer`: the one that is talked to. Of others this worker may not know whether they still answer.
-        """
-        self.messenger.note(where[0], heard)
-
-        async def decide(cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
-            at_us = cloud.present_us(self.now_us())
-            recorded: list[Recorded] = []
-            for step in (decide_completed, decide_due):
-                recorded += [cloud.apply(event) for event in step(cloud, at_us)]
-            following = [cloud.apply(event) for event in _away(cloud, heard, at_us, ())]  # each as it is decided
-            over = [] if peer is None else self.messenger.taken_back(cloud, (where[0], peer))
-            names = [*over, *self._in_turn(where[0], cloud, at_us)]
-            following += [cloud.apply(event) for event in _away(cloud, (), at_us, names)]
-            while following:
-                recorded += following
-                unsent = self._unsent(cloud, following) if len(recorded) < _MOST_PASSED else []
-                passed = [one.job for one in unsent]
-                following = [cloud.apply(event) for event in _away(cloud, unsent, at_us, passed)]
-            return recorded
-
-        recorded = await self.states.appender(where[0]).append_decided(decide)
-        count_jobs(where[1], recorded)
-        return len(recorded)
-
-    def _in_turn(self, cloud_id: int, cloud: Cloud, at_us: int) -> list[str]:
-        """Return the open jobs that are not awarded, for which the clock may lead to something.
-
-        More offers than a peer can answer are not written down.
-        """
-        offers, awards = list[JobRecord](), Counter[str]()
-        for name in cloud.jobs.open:
-            record = cloud.jobs.by_id[name]
-            if record.is_native:
-                continue
-            if record.away.state is not AwayState.AWARDED:
-                offers.append(record)
-            elif self.messenger.awaits_award(cloud_id, record, at_us):
-                awards[record.away.peer] += 1
-        waits = held_back(cloud_id, offers, awards, self.messenger.contacts)
-        return [one.asked.job for one in offers if one.asked.job not in waits]
-
-    def _unsent(self, cloud: Cloud, recorded: Sequence[Recorded]) -> list[Heard]:
-        """Return the offers to peers that have not answered for long: they are declined, and no message is sent.
-
-        So a dead peer costs a job no append of its own.
-        """
-        offered = [one.event for one in recorded if isinstance(one.event, JobOffered)]
-        passed = [one for one in offered if self.messenger.is_passed(one.peer, cloud.jobs.by_id[one.job])]
-        return [Heard(one.job, one.peer, one.attempt, None, BREAKER) for one in passed]
+        """Append what follows (`JobSteps.append`). What one peer declined is offered to others at once."""
+        written = await self._steps.append(where, peer, heard)
+        if written:
+            self.begin(*where, self.states.appender(where[0]).cloud)
+        return written
 
     async def taken(self, cloud_id: int, offers: Iterable[DueMessage]) -> set[MessageKey]:
         """Return the offers that are not sent, since another cloud of this service offered one of that id to the peer.
@@ -200,16 +130,20 @@ class JobKeeper:
 
 
 class _PeerSpeaker:
-    """Talks to a peer about the jobs of one cloud: until a moment of the monotonic clock, then until a talk waits."""
+    """Talks to a peer about the jobs of one cloud, as long as this worker holds the lock of both."""
 
-    def __init__(self, keeper: JobKeeper, where: tuple[int, str], peer: str, until_s: float) -> None:
-        self._keeper, self._where, self._name, self._until_s = keeper, where, peer, until_s
+    def __init__(self, keeper: JobKeeper, where: tuple[int, str], peer: str, hold: Hold) -> None:
+        self._keeper, self._where, self._name, self._hold = keeper, where, peer, hold
         self._messenger, self._peer, self._looked_s = keeper.messenger, cast("Peer | None", None), -inf
         self._is_taken = dict[MessageKey, bool]()
 
     def goes_on(self) -> bool:
-        """Return False when it is the turn of another talk."""
-        return monotonic() < self._until_s or not self._keeper.is_waited_for()
+        """Return False when the lock is lost."""
+        return not self._hold.is_lost
+
+    def at_once(self) -> int:
+        """Return how many messages may be out."""
+        return self._messenger.contact(self._name).at_once
 
     async def plan(self, under_way: Set[MessageKey]) -> Sequence[DueMessage]:
         """Return what is due, and note of each offer whether its id is taken at the peer."""
@@ -236,12 +170,5 @@ class _PeerSpeaker:
             return await self._messenger.send(self._where, cloud, sent, self._peer)
 
     async def append(self, heard: Sequence[Heard]) -> int:
-        """Append what was heard. What one peer declined is offered to others at once."""
-        written = await self._keeper.append(self._where, self._name, heard)
-        if written:
-            self._keeper.begin(*self._where, self._keeper.states.appender(self._where[0]).cloud)
-        return written
-
-
-def _away(cloud: Cloud, heard: Sequence[Heard], at_us: int, names: Iterable[str] | None = None) -> Iterable[Event]:
-    return decide_away(cloud, heard, at_us, names) if cloud.policy.clock is not Clock.EXTERNAL else ()
+        """Append what was heard, and what the clock leads to."""
+        return await self._keeper.append(self._where, None if self._hold.is_lost else self._name, heard)

@@ -67,9 +67,15 @@ class Messenger:
         return next((one for one in await self._peers.all() if one.name == name), None)
 
     def is_due(self, cloud_id: int, cloud: Cloud, peer: str) -> bool:
-        """Return True if something is to be told to a peer now."""
-        now_s = monotonic()
-        return any(self._due_s(cloud_id, sent) <= now_s for sent in wishes(cloud, peer))
+        """Return True if something is to be told to a peer now, or to be decided as it does not answer."""
+        at_us, now_s = cloud.present_us(self._now_us()), monotonic()
+        due = (sent for sent in wishes(cloud, peer) if self._due_s(cloud_id, sent) <= now_s)
+        return any(self._may_go(cloud_id, sent, at_us) for sent in due)
+
+    def _may_go(self, cloud_id: int, sent: DueMessage, at_us: int) -> bool:
+        is_overdue = sent.record.away.is_overdue(at_us)
+        is_passed = sent.wish is Wish.OFFER and self.is_passed(sent.peer, sent.record)
+        return is_overdue or is_passed or not self._rests(cloud_id, sent)
 
     def planned(
         self, cloud_id: int, cloud: Cloud, peer: str, under_way: Set[MessageKey], known: Peer | None

@@ -3,51 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from app.domain.times import seconds
 from app.engine.cloud import JobRecord
-from app.engine.jobs.originside import AwayState
+from app.engine.jobs.originside import AwayState, JobAway
 from app.federation.contacts import Contact
-
-_NOBODY = Contact()
-"""A peer that was not spoken to."""
 
 
 def held_back(
-    cloud_id: int, jobs: Iterable[JobRecord], awards: Mapping[str, int], contacts: Mapping[str, Contact]
+    cloud_id: int, jobs: Iterable[JobRecord], awards: Mapping[str, int], contact: Callable[[str], Contact]
 ) -> set[str]:
-    """Return the jobs that are not offered now, of those of a cloud that run nowhere, and note the offers that are out.
+    """Return the jobs that are not offered now, of those of a cloud that run nowhere, and note what is out and waits.
 
     An offer has its time from when it is written down. More than a peer answers in that time would end as its silence,
     and room would be held in vain. A job that has another peer is offered all the same: it gets there in the end.
     `awards`: how many by peer stand beside the offers in the same places.
     """
-    out, found = Counter[str](awards), set[str]()
+    out, found, waits = Counter[str](awards), set[str](), Counter[str]()
     waiting = list[JobRecord]()
     for record in jobs:
-        away = record.away
-        if away.state is AwayState.OFFERED:
-            out[away.peer] += 1
-        elif _is_to_be_offered(record):
+        if record.away.state is AwayState.OFFERED:
+            out[record.away.peer] += 1
+        elif _is_to_be_offered(record.away):
             waiting.append(record)
-    beside = {name: contact.offers_beside(cloud_id) for name, contact in contacts.items()}
     for record in waiting:
-        peers, answer_s = {*record.away.peers}, seconds(record.away.answer_us)
-        if not any(_has_place(name, contacts, out[name] + beside.get(name, 0), answer_s) for name in peers):
-            found.add(record.asked.job)
+        away, answer_s = record.away, seconds(record.away.answer_us)
+        following = away.peers[away.attempt % len(away.peers)]
+        if any(contact(name).has_place(cloud_id, out[name], answer_s) for name in {*away.peers}):
+            out[following] += 1
         else:
-            out[record.away.peers[record.away.attempt % len(record.away.peers)]] += 1
-    for name, contact in contacts.items():
-        contact.note_offers(cloud_id, out[name])
+            found.add(record.asked.job)
+            waits[following] += 1
+    for name in out.keys() | waits.keys():
+        contact(name).note_offers(cloud_id, out[name], waits[name])
     return found
 
 
-def _is_to_be_offered(record: JobRecord) -> bool:
-    away = record.away
+def _is_to_be_offered(away: JobAway) -> bool:
     waits = away.state is AwayState.WAITING and not away.is_cancelled
     return waits and away.attempt < away.attempts and bool(away.peers)
-
-
-def _has_place(name: str, contacts: Mapping[str, Contact], out: int, answer_s: float) -> bool:
-    return out < (contacts.get(name) or _NOBODY).most_offers(answer_s)

@@ -12,7 +12,6 @@ from collections.abc import Sequence, Set
 from time import monotonic
 from typing import Protocol
 
-from app.federation.contacts import AT_ONCE, PATIENT_AT_ONCE
 from app.federation.messenger import MessageKey, message_key
 from app.federation.rules.awayside import DueMessage, Heard
 
@@ -21,18 +20,22 @@ _APPEND_S = 0.25
 _LEAST_S = 0.05
 """The time between two looks at least, also where nothing is out."""
 _PAUSE_FACTOR = 4.0
-"""An append looks at all open jobs. Where these are very many, the pause is so many times what it took."""
+"""The pause is so many times what it took to put messages in order, where these are very many."""
+_PATIENT_SHARE = 2
+"""Every second place is for messages that are not urgent: so there is always one for an offer."""
 
 
 class Speaker(Protocol):
     """The one who talks: finds what is due besides what is under way, sends a message, and appends answers.
 
-    `append` returns how many events were written; `goes_on` is False when another talk should have the place.
+    `append` returns how many events were written; `at_once`: the most messages that may be out; `goes_on`: False when
+    another worker may have the talk by now.
     """
 
     async def plan(self, under_way: Set[MessageKey]) -> Sequence[DueMessage]: ...
     async def send(self, sent: DueMessage) -> Heard | None: ...
     async def append(self, heard: Sequence[Heard]) -> int: ...
+    def at_once(self) -> int: ...
     def goes_on(self) -> bool: ...
 
 
@@ -89,16 +92,17 @@ class Talk:
 
     def _has_place(self, sent: DueMessage) -> bool:
         """Return True if there is a place, for a message that is not urgent one of those that are not kept free."""
-        patient = sum(not one.is_urgent for one in self._out.values())
-        return len(self._out) < AT_ONCE and (sent.is_urgent or patient < PATIENT_AT_ONCE)
+        most, patient = self._speaker.at_once(), sum(not one.is_urgent for one in self._out.values())
+        return len(self._out) < most and (sent.is_urgent or patient < most // _PATIENT_SHARE)
 
     async def _look(self) -> None:
         """Append what was heard, and put in order what is due now."""
-        began_s = self._looked_s = monotonic()
+        self._looked_s = monotonic()
         heard, self._heard = self._heard, []
         if heard:
             self._written += await self._speaker.append([word for _, word in heard])
             self._under_way.difference_update(key for key, _ in heard)
+        began_s = monotonic()
         if self._speaker.goes_on():
             self._waiting = deque(await self._speaker.plan(self._under_way))
         self._look_s = monotonic() + max(_APPEND_S, _PAUSE_FACTOR * (monotonic() - began_s))

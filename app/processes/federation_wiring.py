@@ -19,7 +19,7 @@ from app.federation.store import JobLog, LinkSamples, PeerStore, Transfers
 from app.federation.submitting import AwayTerms, JobBoard, JobData
 from app.federation.transfers import DataKeeper, NewestQuotes, TransferParts
 from app.platform.database.database import Database
-from app.platform.database.locks import Locks
+from app.platform.database.locks import Locks, LocksTogether
 from app.platform.outbound.asking import Asker
 from app.platform.outbound.objects import ObjectStore, StoreKey, read_key
 from app.platform.outbound.pulling import Puller
@@ -88,7 +88,8 @@ async def job_keepers(
     collector = OutputCollector(transfers, peers, ask, now_us)
     async with (
         _puller(settings) as puller,
-        JobKeeper(clouds, states, locks, peers, ask, now_us, lender) as job_keeper,
+        LocksTogether(database) as together,
+        JobKeeper(clouds, states, together, peers, ask, now_us, lender) as job_keeper,
         DataKeeper(parts, objects, puller, collector) as data_keeper,
     ):
         yield job_keeper, data_keeper

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from functools import partial
@@ -46,6 +47,8 @@ _BREAKER_S = 5
 _FEEDS_S = 30
 _REFIT_S = 60
 _MOST_CALLS = 100
+_FILES = 16_384
+"""The connections that a worker with many peers may hold; where a process may have so many."""
 
 _OUTCOMES = {EVENT_JOB_EXECUTED: "done", EVENT_JOB_ERROR: "failed"}
 
@@ -56,6 +59,7 @@ async def run_worker(
     settings: Settings, beside: BesideWorker | None = None, ready: Callable[[], None] = lambda: None
 ) -> None:
     """Work until cancelled, with the context `beside` open meanwhile; call `ready` when work has begun."""
+    _allow_files()
     async with open_worker(settings) as parts, nullcontext() if beside is None else beside(parts):
         jobs = regular_jobs(parts)
         jobs.scheduler.start()
@@ -114,6 +118,14 @@ async def _run_pending(forecasts: Forecasts) -> None:
             await asyncio.sleep(pause_s)
         else:
             return
+
+
+def _allow_files() -> None:
+    """Let this process open many files, as far as it may decide that by itself."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 _COMPILES = Event()

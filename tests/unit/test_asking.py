@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -137,3 +140,30 @@ def test_a_connection_is_kept_for_some_seconds(monkeypatch: pytest.MonkeyPatch) 
             assert server.connections == 3
 
     asyncio.run(main())
+
+
+@pytest.mark.anyio
+async def test_names_that_nobody_resolves_keep_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them is looked up once at a time, for all who ask for it."""
+    names, hangs, found = list[str](), threading.Event(), socket.getaddrinfo
+
+    def look_up(name: str, *parts: Any, **named: Any) -> Any:
+        if not name.startswith("hangs"):
+            return found(name, *parts, **named)
+        names.append(name)
+        hangs.wait(30)
+        raise OSError
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    async with Server(answered()).listening() as server, an_asker() as asker:
+        lost = [
+            Inquiry(f"p{number % 40}", "GET", f"http://hangs{number % 40}.example/v1", "t") for number in range(160)
+        ]
+        waiting = [asyncio.create_task(asker.ask(one)) for one in lost]
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(3):
+            assert await ask(asker, server, "healthy") == "held"
+        hangs.set()
+        ends = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(end, NoAnswer) for end in ends)
+    assert len(names) == 40

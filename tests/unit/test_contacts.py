@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from time import monotonic
 
 import pytest
@@ -11,38 +10,25 @@ from app.federation import contacts
 from app.federation.contacts import Contact, LastWords
 
 
-async def most_at_once(contact: Contact, talks: int) -> int:
-    """Return how many of some talks were under way together at most."""
-    now = most = 0
-
-    async def talk() -> None:
-        nonlocal now, most
-        async with contact.lane():
-            now += 1
-            most = max(most, now)
-            await asyncio.sleep(0.001)
-            now -= 1
-
-    await asyncio.gather(*(talk() for _ in range(talks)))
-    return most
-
-
-@pytest.mark.anyio
-async def test_one_peer_takes_four_places_and_a_slow_one_a_single_place() -> None:
-    contact = Contact()
-    contact.answered(monotonic() - 0.5, is_offer=True)
-    assert await most_at_once(contact, 10) == 4
-    contact.answered(monotonic() - 1.5, is_offer=False)
-    assert await most_at_once(contact, 10) == 1
-    contact.answered(monotonic(), is_offer=True)
-    assert await most_at_once(contact, 10) == 1, "for a minute, whatever it answers meanwhile"
-    contact.slow_until_s = monotonic()
-    assert await most_at_once(contact, 10) == 4
+def test_a_peer_that_has_not_answered_lately_is_sent_few_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, contact = Clock(monkeypatch), Contact()
+    assert contact.at_once == 4
+    contact.heard()
+    assert contact.at_once == 16
+    clock.now_s += 2
+    contact.failed(clock.now_s)
+    assert contact.at_once == 4
+    contact.heard()
+    clock.now_s += 59
+    assert contact.at_once == 16
+    clock.now_s += 2
+    assert contact.at_once == 4
 
 
 def test_more_offers_than_a_peer_answers_in_time_are_not_out() -> None:
     contact = Contact()
-    assert contact.most_offers(5.0) == 16, "nothing is known of it yet"
+    assert contact.most_offers(5.0) == 4, "nothing is known of it yet"
+    contact.heard()
     for took_s, most in ((3.2, 16), (0.5, 80), (0.001, 1000)):
         contact.offer_took_s = took_s
         assert contact.most_offers(5.0) == most
@@ -50,8 +36,9 @@ def test_more_offers_than_a_peer_answers_in_time_are_not_out() -> None:
     assert contact.most_offers(5.0) == 80, "awards take places beside the offers"
     contact.offer_took_s, contact.took_s = 3.2, 0.001
     assert contact.most_offers(5.0) == 16, "quick answers to other messages make no offer quicker"
+    contact.heard_s -= 10
     contact.failed(monotonic())
-    assert contact.most_offers(5.0) == 16, "one failure is no reason to send it more"
+    assert contact.most_offers(5.0) == 4, "one failure is no reason to send it more"
     for _ in range(4):
         contact.failed(monotonic())
     assert contact.most_offers(5.0) == 1000, "no job waits for a peer that has not answered for long"
@@ -123,10 +110,25 @@ def test_a_last_word_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_offers_of_other_clouds_take_places_as_long_as_they_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s, contact = 100.0, Contact()
-    monkeypatch.setattr(contacts, "monotonic", lambda: now_s)
-    contact.note_offers(1, 16)
-    contact.note_offers(2, 3)
-    assert (contact.offers_beside(1), contact.offers_beside(2), contact.offers_beside(3)) == (3, 16, 19)
-    now_s += 6
-    assert contact.offers_beside(2) == 0, "another worker may have to do with them by now"
+    clock, contact = Clock(monkeypatch), Contact()
+    contact.heard()
+    contact.note_offers(1, 13, 0)
+    assert contact.has_place(2, 2, 5.0)
+    assert not contact.has_place(2, 3, 5.0), "sixteen are out"
+    assert contact.has_place(1, 15, 5.0), "its own are not counted twice"
+    clock.now_s += 6
+    assert contact.has_place(2, 15, 5.0), "another worker may have to do with them by now"
+
+
+def test_clouds_that_wait_for_a_peer_have_equal_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, contact = Clock(monkeypatch), Contact()
+    contact.heard()
+    contact.note_offers(2, 0, 5)
+    assert contact.has_place(1, 7, 5.0)
+    assert not contact.has_place(1, 8, 5.0), "the other half is for the one that waits"
+    for cloud in range(3, 43):
+        contact.note_offers(cloud, 0, 1)
+    assert contact.has_place(1, 0, 5.0), "each has one at least"
+    assert not contact.has_place(1, 1, 5.0)
+    clock.now_s += 6
+    assert contact.has_place(1, 15, 5.0)

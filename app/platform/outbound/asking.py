@@ -25,7 +25,8 @@ from app.platform.outbound.authorities import trusted
 from app.platform.outbound.connection import Destination, NoAnswer
 from app.platform.outbound.wires import KeptWires, Wire, WireKey
 
-_RESOLVERS = 16
+_RESOLVERS = 64
+"""The names that are looked up at a time; of those whose name servers hang, each takes one thread."""
 _LONGEST_NUMBER = 9
 
 
@@ -59,6 +60,7 @@ class Asker:
         self._timeout_s, self._allow_private, self._most_bytes = timeout_s, allow_private, most_bytes
         self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(at_once))
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolve-peers")
+        self._resolving: dict[WireKey, asyncio.Task[str]] = {}
         self._trusted = trusted()
         self._wires = KeptWires()
 
@@ -93,10 +95,15 @@ class Asker:
                 return await self._over(kept, key, head, body)
             except (OSError, h11.RemoteProtocolError):  # it has ended meanwhile, as connections without requests do
                 pass
-        return await self._over(await Wire.open(await self._destination(target)), key, head, body)
+        return await self._over(await Wire.open(await self._destination(target, key)), key, head, body)
 
-    async def _destination(self, target: Target) -> Destination:
-        address = await resolve(target, self._resolvers, allow_private=self._allow_private)
+    async def _destination(self, target: Target, key: WireKey) -> Destination:
+        """Return where to connect. Those who ask for a name that is being looked up wait for the same answer."""
+        if key not in self._resolving:
+            asked = asyncio.create_task(resolve(target, self._resolvers, allow_private=self._allow_private))
+            self._resolving[key] = asked
+            asked.add_done_callback(lambda _: self._resolving.pop(key).cancelled() or asked.exception())
+        address = await asyncio.shield(self._resolving[key])
         return Destination(address, target.port, target.host, self._trusted if target.scheme == "https" else None)
 
     async def _over(self, wire: Wire, key: WireKey, head: h11.Request, body: bytes) -> Reply:
