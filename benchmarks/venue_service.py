@@ -32,7 +32,8 @@ from app.platform.database.database import Database
 from app.platform.database.locks import Locks
 from app.platform.database.migrating import upgrade
 from app.platform.settings import Settings
-from app.processes.wiring import database_url, open_venue_imports
+from app.processes.import_wiring import open_venue_imports
+from app.processes.wiring import database_url
 from app.venues.refits import VenueRefits
 from app.venues.rules.pricefiles import CSV_COLUMNS, PriceRows, read_csv
 from app.venues.rules.types import LISTED

@@ -18,8 +18,9 @@ from app.following.page_watch import WatchLimits
 from app.platform.settings import Settings
 from app.platform.telemetry.logs import REQUESTS
 from app.processes.api import create_app, end_waits
+from app.processes.import_wiring import ImportedPrices, open_venue_imports
 from app.processes.run import ReadyServer, server_config
-from app.processes.wiring import ImportedPrices, open_venue_imports, open_worker
+from app.processes.worker_wiring import open_worker
 from app.scheduling.log_heads import HeadPauses
 from app.venues.rules.pricefiles import CSV_COLUMNS, PriceRows, read_csv
 from app.venues.rules.types import MachineType

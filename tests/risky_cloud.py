@@ -12,7 +12,7 @@ import httpx2
 from api_service import Service
 
 from app.domain.events import Recorded
-from app.processes.wiring import WorkerParts, open_worker
+from app.processes.worker_wiring import WorkerParts, open_worker
 from app.workbench.logcsv import LogWriter, read_log
 
 NOON = datetime.fromisoformat("1970-01-01T12:00:00+00:00")

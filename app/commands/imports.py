@@ -208,7 +208,7 @@ def _sources(asked: _ImportAsked) -> list[str]:
 
 
 async def _import(wanted: Import, settings: Settings, wait_s: float, *, restart: bool) -> tuple[Imported, Run | None]:
-    from app.processes.wiring import open_imports  # noqa: PLC0415 - the service's libraries are slow to load
+    from app.processes.import_wiring import open_imports  # noqa: PLC0415 - the service's libraries are slow to load
 
     async with open_imports(settings) as imports:
         if restart:

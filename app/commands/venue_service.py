@@ -26,7 +26,7 @@ from tenure_client.forms.venues import VenueQuoteAnswer, VenueQuotesAnswer
 
 if TYPE_CHECKING:
     from app.platform.settings import Settings
-    from app.processes.wiring import ImportedPrices
+    from app.processes.import_wiring import ImportedPrices
     from app.venues.rules.history import SilentStretch
     from app.venues.rules.pricefiles import PriceRows
     from app.venues.rules.rates import RevokedBy
@@ -122,7 +122,7 @@ async def _import(
     rows: PriceRows,
     more: tuple[dict[str, MachineType], list[SilentStretch], str | None],
 ) -> ImportedPrices:
-    from app.processes.wiring import open_venue_imports  # noqa: PLC0415 - the service's libraries are slow to load
+    from app.processes.import_wiring import open_venue_imports  # noqa: PLC0415 - the service's libraries are slow to load
 
     types, gaps, revoked_by = more
     async with open_venue_imports(settings) as imports:

@@ -28,8 +28,9 @@ from app.platform.telemetry.context import keep_secret
 from app.processes.callers import open_callers
 from app.processes.endpoints import ENDPOINTS, METRICS, WORKERS
 from app.processes.pages import install_pages
+from app.processes.service_wiring import Services, open_services
 from app.processes.warming import warm_up
-from app.processes.wiring import Services, WorkerParts, open_services
+from app.processes.worker_wiring import WorkerParts
 from app.scheduling.log_heads import HeadPauses
 from app.scheduling.scheduler import Scheduler
 

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from app.platform.clock import ServerClock
 from app.platform.outbound.aws import FeedFailed, SpotPriceSource
 from app.platform.settings import Settings
-from app.processes.wiring import open_database, patient
+from app.processes.import_wiring import patient
+from app.processes.wiring import open_database
 from app.venues.following import VenueFollowing
 from app.venues.store.feeds import FeedStore
 from app.venues.store.prices import VenuePriceStore

@@ -21,7 +21,7 @@ from app.platform.database.signals import Resync, RunRequested
 from app.platform.settings import Settings
 from app.platform.telemetry.metrics import JOBS
 from app.processes.regular import RegularJobs
-from app.processes.wiring import WorkerParts, open_worker
+from app.processes.worker_wiring import WorkerParts, open_worker
 from app.venues.rules.warming import warm_up as warm_up_venues
 
 logger = logging.getLogger(__name__)

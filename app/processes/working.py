@@ -19,8 +19,8 @@ from app.domain.inputs import InputError
 from app.platform.background import begun
 from app.platform.settings import Settings
 from app.processes.around import SIGNALS, heed_no_more, listen, traced
-from app.processes.wiring import WorkerParts
 from app.processes.worker import run_worker
+from app.processes.worker_wiring import WorkerParts
 
 
 def work(settings: Settings, steps: Steps, *, leave_with_parent: bool) -> None:

@@ -16,7 +16,7 @@ from browser import Watched, chromium, sign_in
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from app.domain.times import DAY_US, HOUR_US, rfc3339
-from app.processes.wiring import open_venue_imports
+from app.processes.import_wiring import open_venue_imports
 from app.venues.rules.pricefiles import PriceRows
 from app.venues.rules.rates import RevokedBy
 

@@ -17,7 +17,7 @@ from oracles.histories import random_log
 from app.domain.values import EvictionPolicy, Policy
 from app.forecast.compute import Forecaster
 from app.platform.settings import Settings
-from app.processes.wiring import forecast_executor
+from app.processes.worker_wiring import forecast_executor
 
 LOG = random_log(1, 300, EvictionPolicy.YJF)
 SMALL = Policy(horizon_us=500, sample_count=300, seed=7)

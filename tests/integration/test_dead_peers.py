@@ -13,7 +13,7 @@ from app.federation.contacts import BROKEN_AFTER, Contact
 from app.federation.store import PeerStore
 from app.platform.database.database import Database
 from app.platform.settings import Settings
-from app.processes.wiring import open_worker
+from app.processes.worker_wiring import open_worker
 from benchmarks.peer_open import Peer, fill
 
 DEAD = tuple(f"dead-{number}" for number in range(16))

@@ -16,7 +16,7 @@ from app.domain.times import HOUR_US
 from app.engine.cloud import MINUTE_US
 from app.notices import looks
 from app.notices.looks import Looks
-from app.processes.wiring import open_worker
+from app.processes.worker_wiring import open_worker
 
 _names = (f"looked-{number}" for number in count())
 COUNT = 40

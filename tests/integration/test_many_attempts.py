@@ -13,7 +13,7 @@ from peer_jobs import submit
 from app.federation import messenger
 from app.platform.database.database import Database
 from app.platform.settings import Settings
-from app.processes.wiring import open_worker
+from app.processes.worker_wiring import open_worker
 from app.scheduling.store.clouds import Clouds
 from benchmarks.peer_open import Peer, fill
 

@@ -20,7 +20,8 @@ from app.domain.values import Guarantee, Market, Policy, Resources
 from app.domain.wanted import Wanted
 from app.engine.cloud import MINUTE_US
 from app.notices import looks
-from app.processes.wiring import WorkerParts, open_database, open_worker
+from app.processes.wiring import open_database
+from app.processes.worker_wiring import WorkerParts, open_worker
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 
@@ -70,7 +71,7 @@ KILLED = """
 import asyncio, sys
 from app.notices import looks
 from app.platform.settings import Settings
-from app.processes.wiring import open_worker
+from app.processes.worker_wiring import open_worker
 
 async def run(ahead_us):
     looks.AT_ONCE, append = 4, looks.append_at_end

@@ -13,7 +13,7 @@ from app.domain.times import SECOND_US
 from app.federation.contacts import BROKEN_AFTER, LONGEST_PAUSE_S, Contact
 from app.platform.database.database import Database
 from app.platform.settings import Settings
-from app.processes.wiring import open_worker
+from app.processes.worker_wiring import open_worker
 from benchmarks.peer_open import Peer, fill
 
 

@@ -35,7 +35,7 @@ from app.federation.rules.standings import LAPSES_OVER_US
 from app.federation.store import LinkSamples, PeerStore
 from app.platform.database.database import Database
 from app.platform.pages.guard import COOKIE
-from app.processes.wiring import open_worker
+from app.processes.worker_wiring import open_worker
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 from tenure_client import TenureClient

@@ -16,7 +16,7 @@ from app.domain.times import SECOND_US
 from app.federation import contacts
 from app.platform.database.database import Database
 from app.platform.settings import Settings
-from app.processes.wiring import open_worker
+from app.processes.worker_wiring import open_worker
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 from benchmarks.peer_open import Peer, fill

@@ -12,7 +12,7 @@ from app.domain.events import JobOffered, JobRequested
 from app.federation.contacts import BROKEN_AFTER, Contact
 from app.platform.database.database import Database
 from app.platform.settings import Settings
-from app.processes.wiring import open_worker
+from app.processes.worker_wiring import open_worker
 from benchmarks.peer_open import Peer, fill
 
 

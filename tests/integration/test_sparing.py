@@ -15,7 +15,7 @@ from receivers import Receiver, data_of
 from risky_cloud import WAVES, at, explained, log_of_end, pass_time, risky_cloud, start, work, written
 
 from app.domain.events.wire import of_wire
-from app.processes.wiring import WorkerParts, open_worker
+from app.processes.worker_wiring import WorkerParts, open_worker
 from app.workbench.audit import audit
 
 BEGIN = 600 * WAVES

@@ -17,7 +17,7 @@ from api_service import Service
 from app.domain.times import DAY_US, HOUR_US, from_rfc3339, rfc3339
 from app.platform.database.database import Database
 from app.platform.database.locks import Locks
-from app.processes.wiring import open_venue_imports
+from app.processes.import_wiring import open_venue_imports
 from app.venues.refits import VenueRefits
 from app.venues.rules.pricefiles import CSV_COLUMNS, PriceRows, read_csv
 from app.venues.rules.training import trained_of

@@ -24,7 +24,7 @@ from app.domain.inputs import InputError
 from app.domain.times import DAY_US, HOUR_US, from_datetime, from_rfc3339, rfc3339
 from app.platform.database.database import Database
 from app.platform.database.lockids import VENUE_LOCK
-from app.processes.wiring import open_venue_imports
+from app.processes.import_wiring import open_venue_imports
 from app.venues.imports import ImportedPrices
 from app.venues.rules.history import PoolName, PriceSteps, SilentStretch
 from app.venues.rules.observed import ObservedPools, Sighting, SightingKind, runs_of

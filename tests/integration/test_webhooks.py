@@ -28,7 +28,8 @@ from app.platform.clock import ServerClock
 from app.platform.http.errors import PROBLEMS
 from app.platform.outbound.messages import make_secret, trial_message
 from app.platform.outbound.posting import Poster
-from app.processes.wiring import open_worker, poster
+from app.processes.outbound_wiring import poster
+from app.processes.worker_wiring import open_worker
 from app.scheduling.log_heads import HeadPauses
 
 PACE = Pace(look_s=0.1, idle_s=0.2, standby_s=0.1)

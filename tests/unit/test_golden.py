@@ -31,7 +31,8 @@ from app.platform.http.respond import respond
 from app.platform.http.schemas import event_schemas
 from app.scheduling.store.codec import decode, encode
 from app.scheduling.store.snapshots import decode_cloud, encode_cloud
-from app.scheduling.wire.events import event_frame, event_json
+from app.scheduling.wire.eventjson import event_json
+from app.scheduling.wire.events import event_frame
 from app.workbench.logcsv import LogWriter, read_rows
 from app.workbench.logevents import events_of
 from tenure_client import forms

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from fastapi.sse import format_sse_event
 from pydantic import Field
 
 from app.domain.events import Recorded, wire
 from app.platform.http.fields import Query
 from app.platform.http.page_forms import Limit
-
-_encode = msgspec.json.Encoder().encode
+from app.scheduling.wire.eventjson import encode
 
 
 class EventsQuery(Query):
@@ -34,12 +32,7 @@ class StreamQuery(Query):
     )
 
 
-def event_json(recorded: Recorded) -> bytes:
-    """Return the event as JSON, exactly as in a page of the log."""
-    return _encode(wire.to_wire(recorded))
-
-
 def event_frame(recorded: Recorded) -> bytes:
     """Return the event as a server-sent event: its seq is the id, its kind the name."""
     answer = wire.to_wire(recorded)
-    return format_sse_event(data_str=_encode(answer).decode(), event=answer["kind"], id=str(recorded.seq))
+    return format_sse_event(data_str=encode(answer).decode(), event=answer["kind"], id=str(recorded.seq))
