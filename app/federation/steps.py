@@ -31,7 +31,7 @@ _MOST_PASSED = 1000
 
 
 @dataclass(slots=True)
-class _Batch:
+class _Bundle:
     """Words that are appended together, and the peers whose talks they come from."""
 
     heard: list[Heard] = field(default_factory=list)
@@ -40,12 +40,12 @@ class _Batch:
 
 
 @dataclass(slots=True)
-class _Line:
+class _Appends:
     """The appends to one cloud's log, one after another. `next_s`: when the next one may begin."""
 
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
     next_s: float = 0.0
-    batch: _Batch = field(default_factory=_Batch)
+    bundle: _Bundle = field(default_factory=_Bundle)
 
 
 class JobSteps:
@@ -53,7 +53,7 @@ class JobSteps:
 
     def __init__(self, states: States, messenger: Messenger, now_us: Callable[[], int]) -> None:
         self._states, self._messenger, self._now_us = states, messenger, now_us
-        self._lines = defaultdict[int, _Line](_Line)
+        self._queues = defaultdict[int, _Appends](_Appends)
 
     async def append(self, where: tuple[int, str], peer: str | None, heard: Sequence[Heard]) -> int:
         """Append what was heard and what the clock leads to, with what others bring meanwhile.
@@ -61,41 +61,41 @@ class JobSteps:
         Returns how many events were written for all of them: 0 to those who came with another one. `peer`: the one
         that is talked to. Of others this worker may not know whether they still answer.
         """
-        line = self._lines[where[0]]
-        batch = line.batch
-        batch.heard += heard
-        batch.peers += [] if peer is None else [peer]
-        async with line.alone:
-            if batch.is_done:
+        queue = self._queues[where[0]]
+        bundle = queue.bundle
+        bundle.heard += heard
+        bundle.peers += [] if peer is None else [peer]
+        async with queue.alone:
+            if bundle.is_done:
                 return 0
-            await asyncio.sleep(max(line.next_s - monotonic(), 0.0))
-            if line.batch is batch:
-                line.batch = _Batch()
-            written = await self._append(where, batch, line)
-            batch.is_done = True
+            await asyncio.sleep(max(queue.next_s - monotonic(), 0.0))
+            if queue.bundle is bundle:
+                queue.bundle = _Bundle()
+            written = await self._append(where, bundle, queue)
+            bundle.is_done = True
             return written
 
-    async def _append(self, where: tuple[int, str], batch: _Batch, line: _Line) -> int:
-        self._messenger.note(where[0], batch.heard)
+    async def _append(self, where: tuple[int, str], bundle: _Bundle, queue: _Appends) -> int:
+        self._messenger.note(where[0], bundle.heard)
 
         async def decide(cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
             began_s = monotonic()
-            recorded = self._decided(where[0], cloud, batch)
-            line.next_s = monotonic() + _PAUSE_FACTOR * (monotonic() - began_s)
+            recorded = self._decided(where[0], cloud, bundle)
+            queue.next_s = monotonic() + _PAUSE_FACTOR * (monotonic() - began_s)
             return recorded
 
         recorded = await self._states.appender(where[0]).append_decided(decide)
         count_jobs(where[1], recorded)
         return len(recorded)
 
-    def _decided(self, cloud_id: int, cloud: Cloud, batch: _Batch) -> list[Recorded]:
+    def _decided(self, cloud_id: int, cloud: Cloud, bundle: _Bundle) -> list[Recorded]:
         """Return the events, each applied as it is decided."""
         at_us = cloud.present_us(self._now_us())
         recorded: list[Recorded] = []
         for step in (decide_completed, decide_due):
             recorded += [cloud.apply(event) for event in step(cloud, at_us)]
-        following = [cloud.apply(event) for event in _away(cloud, batch.heard, at_us, ())]
-        over = [job for peer in {*batch.peers} for job in self._messenger.taken_back(cloud, (cloud_id, peer))]
+        following = [cloud.apply(event) for event in _away(cloud, bundle.heard, at_us, ())]
+        over = [job for peer in {*bundle.peers} for job in self._messenger.taken_back(cloud, (cloud_id, peer))]
         names = [*over, *self._in_turn(cloud_id, cloud, at_us)]
         following += [cloud.apply(event) for event in _away(cloud, (), at_us, names)]
         while following:
