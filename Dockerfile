@@ -20,7 +20,7 @@ WORKDIR /tmp/warm
 RUN /opt/tenure/bin/tenure trace synth --days 3 --mean-utilisation 8 --cores 1 --seed 1 --out on_demand.csv \
     && /opt/tenure/bin/tenure trace synth --days 3 --mean-utilisation 8 --cores 1 --seed 2 --out spot.csv \
     && /opt/tenure/bin/tenure evaluate --nodes 4x4 --on-demand on_demand.csv --spot spot.csv --sla 0.1 --samples 100 \
-    && /opt/tenure/bin/python -c "from app.processes.warming import warm_up; warm_up()"
+    && /opt/tenure/bin/python -c "from app.processes.warming import warm_up, warm_up_worker; warm_up(); warm_up_worker()"
 
 # Run: the environment alone, as a user of its own, who can change none of it but what is compiled: the compiler wants to
 # write where it reads. Without TENURE_DATABASE_URL the service keeps its data in the volume.

@@ -11,7 +11,7 @@ TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 
 CLIENT := clients/tenure-client
 # The second takes from numba's cache what the first has compiled beside it.
 COMPILE_LIVE := $(BIN)/python -c "from app.processes.warming import warm_up; warm_up()"
-COMPILE_ALL := $(BIN)/python -c "from app.forecasts.recompute import warm_up; warm_up()"
+COMPILE_ALL := $(BIN)/python -c "from app.processes.warming import warm_up_worker; warm_up_worker()"
 
 # Otherwise each start of a process compiles all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE

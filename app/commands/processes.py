@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,10 @@ from app.commands.steps import Steps
 
 if TYPE_CHECKING:
     from app.platform.settings import Settings
+
+
+_LESS_URGENT = 10
+"""The nice value of a process that compiles beside a worker."""
 
 
 def register(app: typer.Typer) -> None:
@@ -46,8 +51,14 @@ def worker(
     leave_with_parent: Annotated[
         bool, typer.Option("--leave-with-parent", help="Stop when standard input ends.", hidden=True)
     ] = False,
+    compile_only: Annotated[
+        bool, typer.Option("--compile-only", help="Compile what a worker calls, with low priority.", hidden=True)
+    ] = False,
 ) -> None:
     """Compute quantile tables, take snapshots, and do all other work by the clock."""
+    if compile_only:
+        _compile()
+        return
     if leave_with_parent:
         hear_secrets()
     settings = read_settings(host=host, worker_port=port, data_dir=data_dir, database_url=database_url)
@@ -66,6 +77,13 @@ def _serve(settings: Settings, *, with_worker: bool) -> None:
             from app.processes import run as service  # noqa: PLC0415 - as above
 
         service.serve(settings, steps, with_worker=with_worker)
+
+
+def _compile() -> None:
+    os.nice(_LESS_URGENT)
+    from app.processes.warming import warm_up_worker  # noqa: PLC0415 - as above
+
+    warm_up_worker()
 
 
 @contextmanager

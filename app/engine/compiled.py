@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -74,6 +75,22 @@ def _kept_from_python(dispatcher: Any) -> Any:  # noqa: ANN401 - as above
 
     vars(dispatcher).update(_insert=lambda *_, **__: None, _compile_for_args=refuse)
     return dispatcher
+
+
+def is_all_compiled() -> bool:
+    """Return True if all functions of exactly these sources were compiled and kept (`note_all_compiled`)."""
+    return _all_compiled().exists()
+
+
+def note_all_compiled() -> None:
+    """Note that all functions are compiled and kept, where a cache can be written."""
+    with suppress(OSError):
+        _all_compiled().parent.mkdir(parents=True, exist_ok=True)
+        _all_compiled().touch()
+
+
+def _all_compiled() -> Path:
+    return _cache_directory("all") / f"complete-{_settings['CPU_NAME'] or 'host'}"
 
 
 @cache

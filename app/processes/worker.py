@@ -9,27 +9,21 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from functools import partial
 from itertools import chain
-from threading import Event, Thread, Timer
-from time import monotonic
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
 
 from app.domain.errors import LogUnavailable
-from app.forecasts.recompute import Forecasts, warm_up
+from app.forecasts.recompute import Forecasts
 from app.platform.background import background
 from app.platform.database.signals import Resync, RunRequested
 from app.platform.settings import Settings
 from app.platform.telemetry.metrics import JOBS
+from app.processes.preparing import Preparation, is_busy
 from app.processes.regular import RegularJobs
 from app.processes.worker_wiring import WorkerParts, open_worker
-from app.venues.rules.warming import warm_up as warm_up_venues
 
 logger = logging.getLogger(__name__)
 
-_PREPARED_AFTER_S = 5.0
-"""A worker that begins has the processor for what waits for it: states to load, words to peers, stops."""
-_TOLD_AGAIN_S = 10.0
-_WORTH_TELLING_S = 3.0
 _DUE_S = 5
 _PENDING_S = 5
 _IMPORTS_S = 1
@@ -60,30 +54,33 @@ async def run_worker(
 ) -> None:
     """Work until cancelled, with the context `beside` open meanwhile; call `ready` when work has begun."""
     _allow_files()
+    preparing = Preparation(is_wanted=settings.dask_scheduler is None)
     async with open_worker(settings) as parts, nullcontext() if beside is None else beside(parts):
-        jobs = regular_jobs(parts)
+        jobs = regular_jobs(parts, preparing.is_over)
         jobs.scheduler.start()
-        if settings.dask_scheduler is None:
-            # Beside everything else, and abandoned when the worker stops: after an installation it takes a minute.
-            preparing = Timer(_PREPARED_AFTER_S, _prepare)
-            preparing.daemon = True
-            preparing.start()
         logger.info("worker ready")
         ready()
         try:
-            requests = partial(_heed_requests, parts)
-            async with background(deliveries=parts.deliveries.run, regular_jobs=jobs.keep, run_requests=requests):
-                await asyncio.Event().wait()
+            requests = partial(_heed_requests, parts, preparing.is_over)
+            works = background(deliveries=parts.deliveries.run, regular_jobs=jobs.keep, run_requests=requests)
+            with preparing:
+                async with works:
+                    await asyncio.Event().wait()
         finally:
             jobs.scheduler.shutdown(wait=False)
 
 
-def regular_jobs(parts: WorkerParts) -> RegularJobs:
-    """Return all that a worker does by the clock."""
+def regular_jobs(parts: WorkerParts, may_compute: Callable[[], bool] = lambda: True) -> RegularJobs:
+    """Return all that a worker does by the clock. `may_compute`: recomputations may begin."""
+
+    async def run_pending() -> None:
+        if may_compute():
+            await parts.forecasts.run_pending()
+
     jobs = RegularJobs()
     jobs.add(_DUE_S, parts.schedule.request_due)
     # A long run of one cloud is no reason to leave those of the others to later: the next call executes them.
-    jobs.add(_PENDING_S, parts.forecasts.run_pending, at_once=_MOST_CALLS)
+    jobs.add(_PENDING_S, run_pending, at_once=_MOST_CALLS)
     jobs.add(_IMPORTS_S, parts.reading_ahead.follow_imports, at_once=_MOST_CALLS)
     jobs.add(_CHANGED_S, parts.schedule.request_changed)
     jobs.add(_SNAPSHOT_S, parts.snapshotting.take_due)
@@ -101,11 +98,11 @@ def regular_jobs(parts: WorkerParts) -> RegularJobs:
     return jobs
 
 
-async def _heed_requests(parts: WorkerParts) -> None:
+async def _heed_requests(parts: WorkerParts, may_compute: Callable[[], bool]) -> None:
     """Compute what is asked for as soon as it is. What is missed is found by the job that looks every few seconds."""
     async with aclosing(parts.notices()) as notices, asyncio.TaskGroup() as group:
         async for notice in notices:
-            if isinstance(notice, RunRequested | Resync):
+            if isinstance(notice, RunRequested | Resync) and may_compute():
                 group.create_task(_run_pending(parts.forecasts))
 
 
@@ -128,41 +125,13 @@ def _allow_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-_COMPILES = Event()
-"""Set while this process compiles. It has little time for anything else then, as for reading what the database says."""
-
-
-def _prepare() -> None:
-    """Compile what a recomputation needs, and log that if it takes long: a first table waits for it."""
-    began = monotonic()
-    done = Event()
-    _COMPILES.set()
-    Thread(target=_tell_of_compiling, args=(done, began), name="compiling", daemon=True).start()
-    try:
-        warm_up()
-        warm_up_venues()
-    finally:
-        done.set()
-        _COMPILES.clear()
-    if (took_s := monotonic() - began) >= _WORTH_TELLING_S:
-        logger.info("forecast compiled", extra={"took_s": round(took_s, 1)})
-
-
-def _tell_of_compiling(done: Event, began: float) -> None:
-    pause_s = _WORTH_TELLING_S
-    while not done.wait(pause_s):
-        passed = {"passed_s": round(monotonic() - began)}
-        logger.info("compiling the forecast, which may take some minutes", extra=passed)
-        pause_s = _TOLD_AGAIN_S
-
-
 def _ended(event: JobExecutionEvent) -> None:
     """Count the job, and log why it failed: in one line where the database was away, for the next turn comes anyway."""
     if isinstance(event.exception, asyncio.CancelledError):
         return  # the worker stops
     JOBS.labels(event.job_id, _OUTCOMES[event.code]).inc()
     if lost := _lost(event.exception):
-        why = "this process compiles, and has no time for it" if _COMPILES.is_set() else "; ".join(lost)
+        why = "this process compiles, and has no time for it" if is_busy() else "; ".join(lost)
         logger.warning("the job %s waits for its next turn: %s", event.job_id, why)
     elif event.exception is not None:
         logger.error("the job %s failed", event.job_id, exc_info=event.exception)
