@@ -28,6 +28,7 @@ from app.managing.programs import (
     start_helper,
     wait_until,
 )
+from app.managing.recording import ENDS, SCRIPT, script_of
 
 __all__ = ["QueuedJob", "RunningJob", "Slurm", "SlurmSilent"]
 
@@ -57,8 +58,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
-JobCompType=jobcomp/filetxt
-JobCompLoc={folder}/log/jobs.txt
+JobCompType=jobcomp/lua
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerType=sched/backfill
@@ -116,6 +116,7 @@ class Slurm:
             put(key, os.urandom(_KEY_BYTES), mode=0o600)
         plugin = "cgroup/v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "cgroup/v1"
         put(self.folder / "cgroup.conf", _CGROUP.format(plugin=plugin))
+        put(self.folder / SCRIPT, script_of(self.ended_file))
         put(self.conf, "".join(self._lines()))
 
     def _lines(self) -> Iterator[str]:
@@ -243,7 +244,7 @@ class Slurm:
     @property
     def ended_file(self) -> Path:
         """The record of the jobs that ended, which Slurm's controller writes at once."""
-        return self.folder / "log/jobs.txt"
+        return self.folder / ENDS
 
     def running(self) -> list[RunningJob]:
         """Return the jobs that Slurm calls running."""

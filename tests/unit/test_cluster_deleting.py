@@ -41,7 +41,7 @@ class _Parts:
 
     def __init__(self, folder: Path, *, is_silent: bool = False) -> None:
         self.folder, self._is_silent, self.did = folder, is_silent, list[str]()
-        self.conf, self.ended_file = folder / "slurm.conf", folder / "jobs.txt"
+        self.conf, self.ended_file = folder / "slurm.conf", folder / "ends.txt"
         self.market = self
 
     def runs(self) -> bool:

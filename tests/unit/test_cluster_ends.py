@@ -15,15 +15,11 @@ from app.managing.ending import Ends
 from app.managing.events import Events
 from app.managing.manager import Manager
 from app.managing.programs import ProgramFailed, ProgramSilent, run
+from app.managing.recording import recorded_ends
 from app.managing.slurm import QueuedJob, Slurm, SlurmSilent
 from app.managing.telling import Telling
 
-RECORD = (
-    "JobId={job} UserId=root(0) GroupId=root(0) Name=x JobState={state} Partition=any TimeLimit=UNLIMITED "
-    "StartTime=2026-11-23T06:23:05 EndTime=2026-11-23T06:23:05 NodeList=lab-own-1 NodeCnt=1 ProcCnt=1 WorkDir=/srv "
-    "ReservationName= Tres=cpu=1,node=1,billing=1 Account= QOS= WcKey= Cluster=lab SubmitTime={at} "
-    "EligibleTime=2026-11-23T06:23:05 DerivedExitCode=0:0 ExitCode=0:0 \n"
-)
+RECORD = "end {job} {state} {at}\n"
 EARLY, AT, LATER = "2026-11-23T06:00:00", "2026-11-23T06:22:58", "2026-11-23T06:24:07"
 WANTED = ClusterWanted(name="lab", shared="/srv/lab", pools=(PoolWanted(name="spot", cloud="c", flavor="f"),))
 
@@ -51,7 +47,7 @@ def states_of(events: Events) -> dict[str, str]:
 
 def test_ends_come_from_the_record_and_from_one_question_for_all_others(tmp_path: Path) -> None:
     lines = [(7, "COMPLETED", AT), (10, "FAILED", AT), (8, "NODE_FAIL", AT), (9, "COMPLETED", EARLY)]
-    record = tmp_path / "jobs.txt"
+    record = tmp_path / "ends.txt"
     record.write_text("".join(RECORD.format(job=number, state=state, at=at) for number, state, at in lines))
     queue = _Queue(record, {"8": "NODE_FAIL", "9": "TIMEOUT", "12": "RUNNING"})
     events = Events(tmp_path / "events.jsonl")
@@ -65,8 +61,16 @@ def test_ends_come_from_the_record_and_from_one_question_for_all_others(tmp_path
     assert states_of(events)["12"] == "cancelled"
 
 
+def test_a_line_that_a_full_disk_cut_off_is_left_out(tmp_path: Path) -> None:
+    record = tmp_path / "ends.txt"
+    record.write_text(
+        "end 1" + RECORD.format(job=7, state="COMPLETED", at=AT) + RECORD.format(job=8, state="FAILED", at=AT)
+    )
+    assert recorded_ends(record) == {("8", AT): "FAILED"}
+
+
 def test_ends_wait_while_slurm_is_silent_and_a_completed_job_is_never_unknown(tmp_path: Path) -> None:
-    record, events = tmp_path / "jobs.txt", Events(tmp_path / "events.jsonl")
+    record, events = tmp_path / "ends.txt", Events(tmp_path / "events.jsonl")
     queue = _Queue(record, None)
     telling = Telling(Ends(queue).of, events)  # type: ignore[arg-type]
     telling.look({}, [job("7"), job("8")])
