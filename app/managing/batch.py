@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -87,6 +88,7 @@ class BatchCluster:
         """
         self.check_there()
         with (self.slurm.folder / "manager.lock").open("a") as lock:
+            os.fchmod(lock.fileno(), 0o600)  # who may open it may hold it
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX if stands_by else fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

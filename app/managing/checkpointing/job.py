@@ -17,6 +17,7 @@ from app.managing.checkpointing.fence import Superseded
 from app.managing.checkpointing.folders import Busy, JobFolder
 from app.managing.checkpointing.running import JobRun, TwoPrograms
 from app.managing.checkpointing.saving import Order, mend, save
+from app.managing.checkpointing.spawning import give_way
 from app.managing.checkpointing.trying import try_out
 
 FAILED, CANNOT, BUSY = 1, 2, 4
@@ -64,6 +65,10 @@ def _run(asked: argparse.Namespace) -> int:
     if not job.isdecimal() or asked.folder is None:
         sys.stderr.write("tenure-job: this is no job of a cluster of Tenure: run it in a batch script\n")
         return CANNOT
+    if os.geteuid() != 0 and not os.access(asked.folder, os.W_OK):
+        sys.stderr.write(f"tenure-job: without checkpoints: only root may write them into {asked.folder}\n")
+        sys.stderr.flush()
+        give_way(asked.command)
     return JobRun(JobFolder(asked.folder / job), DRIVERS[asked.driver], asked.command).run()
 
 
