@@ -185,8 +185,7 @@ def node_answer(node: ToldNode) -> ClusterNodeAnswer:
 
 def jobs_of(cluster: KnownCluster, stage: str | None) -> list[ToldJob]:
     """Return the jobs of a stage, or all: first those that are not over, then by number."""
-    found = (job for job in cluster.past.jobs.values() if stage in (None, job.stage))
-    return sorted(found, key=lambda job: (job.stage is JobStage.ENDED, len(job.job), job.job))
+    return [job for job in cluster.past.in_order() if stage in (None, job.stage)]
 
 
 def job_answer(job: ToldJob) -> ClusterJobAnswer:
