@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from app.clusters.rules.deciding import Action, Deed, NodeState
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
+from app.managing import slurm
 from app.managing.ending import Ends
 from app.managing.events import Events
 from app.managing.manager import Manager
@@ -123,6 +125,9 @@ class _Cluster:
     def has_munge(self) -> bool:
         return self._has_munge
 
+    def end_hung(self) -> str:
+        return ""
+
     def mend(self) -> None:
         self.did.append("mend")
         self._runs = self._has_munge = True
@@ -175,3 +180,36 @@ def test_nothing_is_bought_from_a_look_before_slurm_fell_silent(tmp_path: Path) 
     retire, buy = Action(Deed.RETIRE, "lab-spot-1", "idle"), Action(Deed.BUY, "7", "job 7 waits", ("spot",))
     assert not manager_of(cluster)._act([retire, retire._replace(name="lab-spot-2"), buy])
     assert cluster.did == ["drain lab-spot-1"], "the others would only wait for the same answer"
+
+
+def test_a_daemon_of_slurms_that_lives_and_does_not_answer_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = replace(WANTED, shared=str(tmp_path))
+    silent, killed, at_s = {"squeue", "munge"}, list[str](), [1000.0]
+
+    def answer(arguments: list[str], *_: object, **__: object) -> str:
+        if arguments[0] in silent:
+            raise ProgramSilent(f"{arguments[0]} does not answer within 12 s")
+        return ""
+
+    monkeypatch.setattr(slurm, "run", answer)
+    monkeypatch.setattr(slurm, "kill_daemon", lambda _file, name: killed.append(name) or name)
+    monkeypatch.setattr(slurm.time, "monotonic", lambda: at_s[0])
+    found = Slurm(wanted, "10.77.0.1")
+    assert found.end_hung() == ""
+    with pytest.raises(SlurmSilent):
+        found.jobs()
+    assert found.end_hung() == "munged", "at once, as it keeps nothing"
+    silent.remove("munge")
+    assert found.end_hung() == ""
+    at_s[0] += slurm.HANGS_S
+    assert found.end_hung() == "slurmctld"
+    assert found.end_hung() == "", "the new one has as long"
+    with pytest.raises(SlurmSilent):
+        found.jobs()
+    silent.clear()
+    found.jobs()
+    at_s[0] += slurm.HANGS_S
+    assert found.end_hung() == "", "it has answered meanwhile"
+    assert killed == ["munged", "slurmctld"]
