@@ -18,7 +18,7 @@ from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.events import Events
 from app.managing.lines import QueuedJob
 from app.managing.programs import ProgramFailed
-from app.managing.slurm import Slurm
+from app.managing.slurm import Slurm, SlurmSilent
 from tenure_client.forms.clusters import ClusterCostAnswer, PoolCostAnswer
 
 FILE = """\
@@ -107,6 +107,22 @@ def test_slurm_forgets_the_nodes_of_a_deleted_cluster_and_all_ends_are_told(tmp_
         ("cluster_deleted", None),
     ]
     assert not parts.conf.exists(), "so there is no cluster any more"
+
+
+def test_jobs_of_a_deleted_cluster_whose_slurm_hangs_do_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = _Parts(tmp_path)
+    parts.conf.write_text("")
+
+    def clear(_why: str) -> None:
+        if "stop slurm" not in parts.did:
+            raise SlurmSilent("squeue does not answer within 12 s")
+        parts.did.append("clear")
+
+    monkeypatch.setattr(parts, "clear", clear)
+    cluster_of(parts).delete()
+    assert parts.did[:2] == ["stop slurm", "clear"]
 
 
 def test_nodes_that_a_dead_controller_has_saved_are_forgotten(tmp_path: Path) -> None:
