@@ -12,7 +12,7 @@ import pytest
 from app.cli import main
 from app.clusters.rules.deciding import SeenInstance
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted, SlurmWanted
-from app.commands import costing
+from app.commands import costing, managing
 from app.managing.batch import BatchCluster
 from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.events import Events
@@ -226,3 +226,12 @@ def test_a_job_that_is_not_there_has_ended_or_waits_is_told_apart(tmp_path: Path
     ):
         with pytest.raises(ProgramFailed, match=why):
             keeper.save_now(job, [waits, runs])
+
+
+def test_a_machine_without_a_process_is_not_up_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = _Parts(tmp_path)
+    monkeypatch.setattr(parts, "there", lambda: {"lab-spot-1": False})
+    monkeypatch.setattr(parts, "nodes", dict, raising=False)
+    assert [(row["node"], row["machine"]) for row in managing._node_rows(cluster_of(parts))] == [
+        ("lab-spot-1", "not up")
+    ]
