@@ -72,6 +72,12 @@ def test_a_line_of_the_queue() -> None:
     assert line("9|PENDING|any|1|Resources||0:00|365-00:00:00|(null)|x").limit_s is None
 
 
+def test_numbers_of_which_slurm_writes_the_thousands_are_read() -> None:
+    job = line("7|PENDING|any|2K|Resources||0:00|UNLIMITED|(null)|a|7|x|2K|65536|16P")
+    assert (job.node_count, job.cores, job.cores_in_all, job.memory_mib) == (2048, 2048, 65_536, 1 << 34)
+    assert line("7|PENDING|any|1|Resources||0:00|UNLIMITED|(null)|a|7|x|1|1.50M|0").cores_in_all == 3 << 19
+
+
 def test_what_a_user_writes_in_a_name_is_one_short_line() -> None:
     job = line(f"7|PENDING|any|1|Resources||0:00|UNLIMITED|(null)|a\n9 RUNNING\x1b[2J{'x' * 9999}")
     assert job.name.startswith("a 9 RUNNING [2Jxxx")
