@@ -12,8 +12,9 @@ from app.clusters.foreseeing import Foreseeing
 from app.clusters.keeping import ClusterKeeper, KnownCluster
 from app.clusters.rules.costs import MICRO
 from app.clusters.rules.deciding import pool_of
+from app.clusters.rules.steps import node_steps
 from app.clusters.rules.strips import strip_of
-from app.clusters.rules.told import JobStage, NodeStage, ToldJob, node_steps
+from app.clusters.rules.told import JobStage, NodeStage, ToldJob
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.platform.http.errors import Forbidden
 from app.platform.http.reached import reached

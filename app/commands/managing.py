@@ -218,7 +218,7 @@ def _node_rows(cluster: BatchCluster) -> list[dict[str, Any]]:
             "node": name,
             "pool": pool_of(name),
             "instance": _instance_word(instances.get(name)),
-            "machine": {True: "running", False: "dead", None: "none"}[machines.get(name)],
+            "machine": {True: "running", False: "not up", None: "none"}[machines.get(name)],
             "slurm": str(known[name][0]) if name in known else "none",
         }
         for name in sorted(instances.keys() | machines.keys() | known.keys())

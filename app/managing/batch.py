@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -16,7 +17,7 @@ from app.managing.events import Events
 from app.managing.machines import MachineDriver, Namespaces
 from app.managing.openstack import Fleet, NovaBuyer, NovaMachines
 from app.managing.programs import ProgramFailed
-from app.managing.slurm import Slurm
+from app.managing.slurm import Slurm, SlurmSilent
 from app.managing.telling import Telling
 from tenure_client import ClientError, TenureClient
 
@@ -87,6 +88,7 @@ class BatchCluster:
         """
         self.check_there()
         with (self.slurm.folder / "manager.lock").open("a") as lock:
+            os.fchmod(lock.fileno(), 0o600)  # who may open it may hold it
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX if stands_by else fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -101,10 +103,7 @@ class BatchCluster:
         """
         self.buyer.refused()
         instances = self.buyer.instances()  # before all else: without the clouds nothing is ended
-        with suppress(ProgramFailed):
-            if not (self.slurm.runs() and self.slurm.has_munge()):
-                self.mend()
-            self.slurm.clear(DELETED)
+        self._clear()
         for name in sorted(instances.keys() | self.machines.there().keys()):
             self.machines.destroy(name)
             if name in instances:
@@ -119,6 +118,22 @@ class BatchCluster:
         self.machines.remove()
         self.events.write("cluster_deleted")
         self.slurm.conf.unlink(missing_ok=True)
+
+    def _clear(self) -> None:
+        """Cancel all jobs and forget all nodes, if Slurm can be brought to it. One that hangs is ended and started."""
+        try:
+            self._cleared()
+        except SlurmSilent:
+            self.slurm.stop()
+            with suppress(ProgramFailed):
+                self._cleared()
+        except ProgramFailed:
+            return
+
+    def _cleared(self) -> None:
+        if not (self.slurm.runs() and self.slurm.has_munge()):
+            self.mend()
+        self.slurm.clear(DELETED)
 
     def give_back(self, name: str, instance: SeenInstance) -> None:
         """Stop a node's instance, or confirm its eviction."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from app.managing.lost import recorded_ends
+from app.managing.recording import FINAL, recorded_ends
 from app.managing.slurm import Slurm
 
 UNKNOWN = "unknown"
-_WORDS = {"COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "CANCELLED", "BOOT_FAIL"}
+_WORDS = FINAL | {"BOOT_FAIL"}
 """The words of the record for a job that is over. After another one it may have been queued again."""
 
 _LIVE = {"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "REQUEUED"}

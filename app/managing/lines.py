@@ -73,7 +73,7 @@ def job_of(fields: Sequence[str], pools: tuple[str, ...]) -> QueuedJob:
     """Return the job of a line. Raise ProgramFailed if it is not one."""
     try:
         job_id, state, partition, count, reason, nodes, ran, limit, comment, name, number, submitted, *size = fields
-        node_count, (cores, memory_mib, in_all) = int(count), _size(*size, is_one=partition == ANY and count == "1")
+        node_count, (cores, memory_mib, in_all) = _count(count), _size(*size, is_one=partition == ANY and count == "1")
     except ValueError:
         raise ProgramFailed(f"squeue writes what is no job: {fields!r:.200}") from None
     may = pools if partition == ANY else tuple(partition.split(","))
@@ -92,8 +92,14 @@ def _size(cores_of_node: str, cores: str, memory: str, *, is_one: bool) -> tuple
     is_one: it may have one node only.
     """
     number, unit = (memory[:-1], memory[-1:]) if memory[-1:] in _UNITS else (memory, "M")
-    least = max(int(cores_of_node), int(cores) if is_one else 1)
-    return least, int(float(number) * _UNITS[unit]), int(cores)
+    in_all = _count(cores)
+    return max(_count(cores_of_node), in_all if is_one else 1), int(float(number) * _UNITS[unit]), in_all
+
+
+def _count(text: str) -> int:
+    """Return a number of cores or nodes. A user chooses it, and Slurm writes some multiples of 1,024 as 2K."""
+    in_mebi = _UNITS.get(text[-1:])
+    return int(text) if in_mebi is None else int(float(text[:-1]) * in_mebi * 1024**2)
 
 
 def _plain(text: str) -> str:

@@ -7,25 +7,15 @@ that ran on a node of which it does not know it queues again, to begin a minute 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from app.managing.machines import MachineDriver
 from app.managing.programs import ProgramFailed, run
+from app.managing.recording import CANCELLED, FINAL, recorded_ends
 from app.managing.slurm import Slurm
 from app.managing.telling import Telling
-
-_TAIL_BYTES = 1 << 20
-_RECORD = re.compile(
-    r"^JobId=(\d+) UserId=.* JobState=(\w+) Partition=.* "
-    r"SubmitTime=(\S+) EligibleTime=\S+ DerivedExitCode=\S+ ExitCode=\S+ ?$",
-    re.MULTILINE,
-)
-_CANCELLED = "CANCELLED"
-_ENDS = {"COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", _CANCELLED}
 
 
 class LostEnd(NamedTuple):
@@ -62,34 +52,16 @@ def lost_ends(slurm: Slurm, machines: MachineDriver) -> Iterator[LostEnd]:
     ended = recorded_ends(slurm.ended_file)
     for one in slurm.running():
         state = ended.get((one.number, one.submitted))
-        if state in _ENDS and not _runs(machines, one.host, one.number):
-            yield LostEnd(one.job_id, state.lower(), one.is_awaited and state != _CANCELLED)
+        if state in FINAL and not _runs(machines, one.host, one.number):
+            yield LostEnd(one.job_id, state.lower(), one.is_awaited and state != CANCELLED)
     for one in slurm.pending():
         state = ended.get((one.number, one.submitted))
-        if state == _CANCELLED or (state in _ENDS and not one.is_awaited):
+        if state == CANCELLED or (state in FINAL and not one.is_awaited):
             yield LostEnd(one.job_id, state.lower(), is_awaited=False)
 
 
-def recorded_ends(path: Path) -> dict[tuple[str, str], str]:
-    """Return the last word for the end of each job, by its number and its time of submission, from a file's tail.
-
-    A job that had ended otherwise, and was cancelled because Slurm had forgotten that, has its first end.
-    """
-    try:
-        with path.open("rb") as file:
-            file.seek(max(path.stat().st_size - _TAIL_BYTES, 0))
-            text = file.read(_TAIL_BYTES).decode(errors="replace")
-    except OSError:
-        return {}
-    found: dict[tuple[str, str], str] = {}
-    for number, state, submitted in _RECORD.findall(text):
-        before = found.get((number, submitted))
-        found[number, submitted] = before if before in _ENDS and state == _CANCELLED else state
-    return found
-
-
 def _runs(machines: MachineDriver, node: str, number: str) -> bool:
-    """Return True if a machine has a process that watches over a job. What users wrote into a record is not trusted."""
+    """Return True if a machine has a process that watches over a job."""
     with suppress(ProgramFailed):
         told = run(machines.call(node, ["sh", "-c", "cat /proc/[0-9]*/cmdline; true"]))
         return f"slurmstepd: [{number}." in told

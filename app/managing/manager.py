@@ -197,8 +197,10 @@ class Manager:
         )
 
     def _mend_slurm(self) -> None:
-        """Start what died of Slurm: its controller, or munged, without which nobody can speak to it."""
+        """Start what died of Slurm, or hangs: its controller, or munged, without which nobody can speak to it."""
         cluster = self._cluster
+        if hung := cluster.slurm.end_hung():
+            cluster.events.write("slurm_hung", daemon=hung)
         if not cluster.slurm.runs():
             cluster.mend()
             cluster.events.write("slurm_started")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shutil import which
 
@@ -141,6 +142,17 @@ def end_daemon(pid_file: Path, name: str) -> None:
         process.wait(_END_S)
     except psutil.TimeoutExpired:
         process.kill()
+
+
+def kill_daemon(pid_file: Path, name: str) -> str:
+    """Kill the daemon of a pid file, if it is one of that name still; return the name, empty: there was none."""
+    process = daemon_of(pid_file, name)
+    if process is None:
+        return ""
+    with suppress(psutil.Error):
+        process.kill()
+        process.wait(_END_S)
+    return name
 
 
 def daemon_of(pid_file: Path, name: str) -> psutil.Process | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from socket import SO_REUSEADDR, SOL_SOCKET, socket
@@ -22,12 +23,14 @@ from app.managing.programs import (
     ProgramSilent,
     daemon_of,
     end_daemon,
+    kill_daemon,
     last_lines,
     run,
     start_daemon,
     start_helper,
     wait_until,
 )
+from app.managing.recording import ENDS, SCRIPT, script_of
 
 __all__ = ["QueuedJob", "RunningJob", "Slurm", "SlurmSilent"]
 
@@ -35,6 +38,9 @@ CONTROLLER = "tenurectl"
 _START_S = 20.0
 _ANSWER_S = 12.0
 """A command of Slurm's ends within it, or does not end: Slurm's own messages have ten seconds (MessageTimeout)."""
+HANGS_S = 60.0
+"""A controller that lives and has not answered for so long is ended: it is not only busy."""
+_MUNGE_ANSWERS_S = 5.0
 _UNREACHED = ("Unable to contact slurm controller", "Munge encode failed", "Connection refused", "Socket timed out")
 _KEY_BYTES = 1024
 _CONF = """\
@@ -57,8 +63,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
-JobCompType=jobcomp/filetxt
-JobCompLoc={folder}/log/jobs.txt
+JobCompType=jobcomp/lua
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerType=sched/backfill
@@ -100,6 +105,7 @@ class Slurm:
         self.local = Path(f"/run/tenure-{wanted.name}") if wanted.machines.is_openstack else self.folder
         """The folder that each machine has for itself: of munge, and of servers the scripts of their jobs, too."""
         self.environment = {"SLURM_CONF": str(self.conf)}
+        self._silent_since_s: float | None = None
 
     @property
     def conf(self) -> Path:
@@ -116,6 +122,7 @@ class Slurm:
             put(key, os.urandom(_KEY_BYTES), mode=0o600)
         plugin = "cgroup/v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "cgroup/v1"
         put(self.folder / "cgroup.conf", _CGROUP.format(plugin=plugin))
+        put(self.folder / SCRIPT, script_of(self.ended_file))
         put(self.conf, "".join(self._lines()))
 
     def _lines(self) -> Iterator[str]:
@@ -210,6 +217,29 @@ class Slurm:
         """Return True if munged runs, without which nobody can speak to the controller."""
         return daemon_of(self.local / "munge/pid", "munged") is not None
 
+    def end_hung(self) -> str:
+        """End a daemon that lives and does not answer; return its name, empty: there is none. It is to be started then.
+
+        munged is ended at once, as it keeps nothing. The controller may lose five seconds of its state.
+        """
+        if self._silent_since_s is None:
+            return ""
+        if not self._munge_answers():
+            return kill_daemon(self.local / "munge/pid", "munged")
+        if time.monotonic() - self._silent_since_s < HANGS_S:
+            return ""
+        self._silent_since_s = None
+        return kill_daemon(self.folder / "run/slurmctld.pid", "slurmctld")
+
+    def _munge_answers(self) -> bool:
+        try:
+            run(["munge", "--no-input", f"--socket={self.local / 'munge/socket'}"], timeout_s=_MUNGE_ANSWERS_S)
+        except ProgramSilent:
+            return False
+        except ProgramFailed:  # it says no, or is not there at all, which is seen elsewhere
+            return True
+        return True
+
     def answers(self) -> bool:
         """Return True if the controller answers."""
         try:
@@ -243,7 +273,7 @@ class Slurm:
     @property
     def ended_file(self) -> Path:
         """The record of the jobs that ended, which Slurm's controller writes at once."""
-        return self.folder / "log/jobs.txt"
+        return self.folder / ENDS
 
     def running(self) -> list[RunningJob]:
         """Return the jobs that Slurm calls running."""
@@ -302,13 +332,17 @@ class Slurm:
 
     def _ask(self, *arguments: str) -> str:
         """Return what a command of Slurm's says. Raise SlurmSilent if Slurm cannot be reached."""
+        began_s = time.monotonic()
         try:
-            return run(arguments, self.environment, _ANSWER_S, self._vain)
+            said = run(arguments, self.environment, _ANSWER_S, self._vain)
         except ProgramFailed as error:
             is_silent = isinstance(error, ProgramSilent) or any(word in str(error) for word in _UNREACHED)
             if is_silent or not self.runs():
+                self._silent_since_s = began_s if self._silent_since_s is None else self._silent_since_s
                 raise SlurmSilent(str(error)) from None
             raise
+        self._silent_since_s = None
+        return said
 
     def _vain(self) -> str:
         """Return why Slurm cannot answer; empty: it may."""

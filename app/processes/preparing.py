@@ -65,11 +65,13 @@ class Preparation:
     def _run(self) -> None:
         if self._leaving.wait(_AFTER_S):
             return
-        with _told():
-            if self._is_needed:
-                self._compile_beside()
-            if not self._leaving.is_set():
-                _load()
+        try:
+            with _told():
+                if self._is_needed:
+                    self._compile_beside()
+                if not self._leaving.is_set():
+                    _load()
+        finally:
             self._over.set()
 
     def _compile_beside(self) -> None:

@@ -5,7 +5,9 @@ Skipped, with the reason, where Slurm or root is missing; `tools/lab-install` in
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import time
 from collections.abc import Iterator
 
@@ -58,6 +60,23 @@ def test_a_controller_of_slurm_killed_at_a_jobs_start_costs_no_job(lab: Lab) -> 
         wait(lab.running, 60, "a job that runs")
         lab.kill_controller()
         assert queue.wait() < 45
+    assert failed_lines(lab, watch, queue.jobs) == []
+
+
+def test_a_daemon_of_slurms_that_hangs_is_started_anew_and_costs_no_job(lab: Lab) -> None:
+    managed(lab)
+    events = lab.cluster.events
+    with Watch(lab) as watch:
+        queue = Queue(lab, random.Random(9))
+        for daemon, pid_file in (("munged", "munge/pid"), ("slurmctld", "run/slurmctld.pid")):
+            queue.fill(3)
+            wait(lab.running, 60, "a job that runs")
+            time.sleep(UNSAVED_S)
+            os.kill(int((lab.folder / "slurm" / pid_file).read_text()), signal.SIGSTOP)
+            wait(
+                lambda name=daemon: any(one.get("daemon") == name for one in events.newest()), 120, f"{daemon} is ended"
+            )
+            assert queue.wait() < 60
     assert failed_lines(lab, watch, queue.jobs) == []
 
 

@@ -92,13 +92,13 @@ def test_a_job_that_had_succeeded_has_succeeded_after_slurms_death_too(warm: Lab
     job = wrapped(lab, program, f"--begin=now+{UNSAVED_S + 3:.0f}")
     other = wrapped(lab, f"echo after >>{marks}", f"--dependency=afterok:{job}")
     just_written(lab)
-    record = lab.folder / "slurm/log/jobs.txt"
-    wait(lambda: f"JobId={job} " in record.read_text(), 15, "the end of the job")
+    record = lab.folder / "slurm/log/ends.txt"
+    wait(lambda: f"end {job} " in record.read_text(), 15, "the end of the job")
     restarted(lab)
     wait(lambda: "after" in marks.read_text(), 120, "the job that waited for it")
     assert marks.read_text() == "ran\nafter\n"
-    wait(lambda: f"JobId={other} " in record.read_text(), 30, "the end of the other one")
-    assert "JobState=FAILED" not in "".join(line for line in record.read_text().splitlines() if f"JobId={job} " in line)
+    wait(lambda: f"end {other} " in record.read_text(), 30, "the end of the other one")
+    assert f"end {job} FAILED" not in record.read_text()
 
 
 def test_a_cancellation_outlives_slurms_death(warm: Lab) -> None:
@@ -139,3 +139,19 @@ def test_a_node_that_is_cut_off_from_slurm_does_not_write_beside_the_next_run(wa
     wait(lambda: job.events("job_superseded"), 30, "it is told")
     assert [one["node"] for one in job.events("job_superseded")] == [node]
     wait(lambda: job.job not in lab.slurm("squeue", "-h", "-o", "%i").split(), 60, "it ends")
+
+
+def test_a_name_of_a_job_is_no_end_of_another_one(warm: Lab) -> None:
+    lab = warm
+    victim = wrapped(lab, "true", "--begin=now+1hour")
+    submitted = lab.slurm("squeue", "-h", "-j", victim, "-o", "%V").strip()
+    record = f"UserId=root(0) GroupId=root(0) Name=x JobState=CANCELLED Partition=any SubmitTime={submitted} "
+    record += "EligibleTime=x DerivedExitCode=0:0 ExitCode=0:0 "
+    name = f"x\nJobId={victim} {record}\nend {victim} CANCELLED {submitted}\n"
+    attack = wrapped(lab, "true", "-J", name)
+    wait(lambda: f"end {attack} " in (lab.folder / "slurm/log/ends.txt").read_text(), STARTS_S, "its end")
+    time.sleep(UNSAVED_S)
+    restarted(lab)
+    time.sleep(3)
+    assert victim in lab.slurm("squeue", "-h", "-o", "%i").split()
+    lab.slurm("scancel", victim)

@@ -66,6 +66,13 @@ LIFE = (
 )
 
 
+@pytest.mark.parametrize("name", ["A", "1a", "a%0A", "a%20b", "%FF", "x" * 17, "x" * 5000, "a-b"])
+def test_a_name_that_no_cluster_file_can_have_is_refused(shop: httpx2.Client, name: str) -> None:
+    answer = shop.put(f"/v1/clusters/{name}", json={"pools": POOLS})
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, "preemptible.field.invalid")
+    assert shop.get(f"/v1/clusters/{name}").status_code == 404
+
+
 def test_a_description_is_written_once_and_counts_its_changes(shop: httpx2.Client) -> None:
     first = put(shop, "described")
     assert (first["version"], first["last_seq"], first["is_managed"]) == (1, 1, False)

@@ -18,13 +18,13 @@ import pytest
 from app.clusters.rules.wanted import cluster_of_toml
 from app.managing.checkpointing import fence, identity, running, saving, starting
 from app.managing.checkpointing.drivers import DRIVERS, NotSaved, Unsaved
-from app.managing.checkpointing.fence import GONE, LEFT, Fence, Superseded
+from app.managing.checkpointing.fence import GONE, LEFT, Fence, Superseded, TwoPrograms
 from app.managing.checkpointing.folders import JobFolder
 from app.managing.checkpointing.identity import JobIdentity
 from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.checkpointing.owing import Owed
 from app.managing.checkpointing.processes import began_at, is_stopped
-from app.managing.checkpointing.running import JobRun, TwoPrograms
+from app.managing.checkpointing.running import JobRun
 from app.managing.checkpointing.saving import Order, save
 from app.managing.programs import ProgramFailed
 
@@ -178,6 +178,25 @@ def test_a_run_has_left_only_until_its_next_program_begins(folder: JobFolder) ->
     assert folder.noted(LEFT) == first.run
     fence_of(folder).take()
     assert folder.noted(LEFT) is None
+
+
+def test_a_second_program_beside_the_first_is_refused(folder: JobFolder) -> None:
+    with subprocess.Popen(["sleep", "60"]) as other:
+        fence_of(folder).take()
+        folder.put_current(folder.current() | {"pid": other.pid, "pid_began_at": began_at(other.pid)})
+        with pytest.raises(TwoPrograms):
+            fence_of(folder).take()
+        other.kill()
+    fence_of(folder).take()
+
+
+def test_programs_that_srun_starts_together_are_refused(tmp_path: Path) -> None:
+    command = [*COMMAND, "--folder", str(tmp_path), "--driver", "none", "true"]
+    tried = subprocess.run(
+        command, capture_output=True, text=True, env=environment(SLURM_STEP_NUM_TASKS="2"), check=False
+    )
+    assert (tried.returncode, [*tmp_path.iterdir()]) == (2, [])
+    assert "srun starts it 2 times" in tried.stderr
 
 
 def test_a_run_that_comes_late_does_not_end_the_newer_one(folder: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:

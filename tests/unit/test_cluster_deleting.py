@@ -12,13 +12,13 @@ import pytest
 from app.cli import main
 from app.clusters.rules.deciding import SeenInstance
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted, SlurmWanted
-from app.commands import costing
+from app.commands import costing, managing
 from app.managing.batch import BatchCluster
 from app.managing.checkpointing.keeper import CheckpointKeeper
 from app.managing.events import Events
 from app.managing.lines import QueuedJob
 from app.managing.programs import ProgramFailed
-from app.managing.slurm import Slurm
+from app.managing.slurm import Slurm, SlurmSilent
 from tenure_client.forms.clusters import ClusterCostAnswer, PoolCostAnswer
 
 FILE = """\
@@ -41,7 +41,7 @@ class _Parts:
 
     def __init__(self, folder: Path, *, is_silent: bool = False) -> None:
         self.folder, self._is_silent, self.did = folder, is_silent, list[str]()
-        self.conf, self.ended_file = folder / "slurm.conf", folder / "jobs.txt"
+        self.conf, self.ended_file = folder / "slurm.conf", folder / "ends.txt"
         self.market = self
 
     def runs(self) -> bool:
@@ -107,6 +107,22 @@ def test_slurm_forgets_the_nodes_of_a_deleted_cluster_and_all_ends_are_told(tmp_
         ("cluster_deleted", None),
     ]
     assert not parts.conf.exists(), "so there is no cluster any more"
+
+
+def test_jobs_of_a_deleted_cluster_whose_slurm_hangs_do_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = _Parts(tmp_path)
+    parts.conf.write_text("")
+
+    def clear(_why: str) -> None:
+        if "stop slurm" not in parts.did:
+            raise SlurmSilent("squeue does not answer within 12 s")
+        parts.did.append("clear")
+
+    monkeypatch.setattr(parts, "clear", clear)
+    cluster_of(parts).delete()
+    assert parts.did[:2] == ["stop slurm", "clear"]
 
 
 def test_nodes_that_a_dead_controller_has_saved_are_forgotten(tmp_path: Path) -> None:
@@ -210,3 +226,12 @@ def test_a_job_that_is_not_there_has_ended_or_waits_is_told_apart(tmp_path: Path
     ):
         with pytest.raises(ProgramFailed, match=why):
             keeper.save_now(job, [waits, runs])
+
+
+def test_a_machine_without_a_process_is_not_up_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = _Parts(tmp_path)
+    monkeypatch.setattr(parts, "there", lambda: {"lab-spot-1": False})
+    monkeypatch.setattr(parts, "nodes", dict, raising=False)
+    assert [(row["node"], row["machine"]) for row in managing._node_rows(cluster_of(parts))] == [
+        ("lab-spot-1", "not up")
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,16 @@ import pytest
 
 from app.clusters.rules.deciding import Action, Deed, NodeState
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
+from app.managing import slurm
 from app.managing.ending import Ends
 from app.managing.events import Events
 from app.managing.manager import Manager
 from app.managing.programs import ProgramFailed, ProgramSilent, run
+from app.managing.recording import recorded_ends
 from app.managing.slurm import QueuedJob, Slurm, SlurmSilent
 from app.managing.telling import Telling
 
-RECORD = (
-    "JobId={job} UserId=root(0) GroupId=root(0) Name=x JobState={state} Partition=any TimeLimit=UNLIMITED "
-    "StartTime=2026-11-23T06:23:05 EndTime=2026-11-23T06:23:05 NodeList=lab-own-1 NodeCnt=1 ProcCnt=1 WorkDir=/srv "
-    "ReservationName= Tres=cpu=1,node=1,billing=1 Account= QOS= WcKey= Cluster=lab SubmitTime={at} "
-    "EligibleTime=2026-11-23T06:23:05 DerivedExitCode=0:0 ExitCode=0:0 \n"
-)
+RECORD = "end {job} {state} {at}\n"
 EARLY, AT, LATER = "2026-11-23T06:00:00", "2026-11-23T06:22:58", "2026-11-23T06:24:07"
 WANTED = ClusterWanted(name="lab", shared="/srv/lab", pools=(PoolWanted(name="spot", cloud="c", flavor="f"),))
 
@@ -51,7 +49,7 @@ def states_of(events: Events) -> dict[str, str]:
 
 def test_ends_come_from_the_record_and_from_one_question_for_all_others(tmp_path: Path) -> None:
     lines = [(7, "COMPLETED", AT), (10, "FAILED", AT), (8, "NODE_FAIL", AT), (9, "COMPLETED", EARLY)]
-    record = tmp_path / "jobs.txt"
+    record = tmp_path / "ends.txt"
     record.write_text("".join(RECORD.format(job=number, state=state, at=at) for number, state, at in lines))
     queue = _Queue(record, {"8": "NODE_FAIL", "9": "TIMEOUT", "12": "RUNNING"})
     events = Events(tmp_path / "events.jsonl")
@@ -65,8 +63,16 @@ def test_ends_come_from_the_record_and_from_one_question_for_all_others(tmp_path
     assert states_of(events)["12"] == "cancelled"
 
 
+def test_a_line_that_a_full_disk_cut_off_is_left_out(tmp_path: Path) -> None:
+    record = tmp_path / "ends.txt"
+    record.write_text(
+        "end 1" + RECORD.format(job=7, state="COMPLETED", at=AT) + RECORD.format(job=8, state="FAILED", at=AT)
+    )
+    assert recorded_ends(record) == {("8", AT): "FAILED"}
+
+
 def test_ends_wait_while_slurm_is_silent_and_a_completed_job_is_never_unknown(tmp_path: Path) -> None:
-    record, events = tmp_path / "jobs.txt", Events(tmp_path / "events.jsonl")
+    record, events = tmp_path / "ends.txt", Events(tmp_path / "events.jsonl")
     queue = _Queue(record, None)
     telling = Telling(Ends(queue).of, events)  # type: ignore[arg-type]
     telling.look({}, [job("7"), job("8")])
@@ -118,6 +124,9 @@ class _Cluster:
 
     def has_munge(self) -> bool:
         return self._has_munge
+
+    def end_hung(self) -> str:
+        return ""
 
     def mend(self) -> None:
         self.did.append("mend")
@@ -171,3 +180,36 @@ def test_nothing_is_bought_from_a_look_before_slurm_fell_silent(tmp_path: Path) 
     retire, buy = Action(Deed.RETIRE, "lab-spot-1", "idle"), Action(Deed.BUY, "7", "job 7 waits", ("spot",))
     assert not manager_of(cluster)._act([retire, retire._replace(name="lab-spot-2"), buy])
     assert cluster.did == ["drain lab-spot-1"], "the others would only wait for the same answer"
+
+
+def test_a_daemon_of_slurms_that_lives_and_does_not_answer_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = replace(WANTED, shared=str(tmp_path))
+    silent, killed, at_s = {"squeue", "munge"}, list[str](), [1000.0]
+
+    def answer(arguments: list[str], *_: object, **__: object) -> str:
+        if arguments[0] in silent:
+            raise ProgramSilent(f"{arguments[0]} does not answer within 12 s")
+        return ""
+
+    monkeypatch.setattr(slurm, "run", answer)
+    monkeypatch.setattr(slurm, "kill_daemon", lambda _file, name: killed.append(name) or name)
+    monkeypatch.setattr(slurm.time, "monotonic", lambda: at_s[0])
+    found = Slurm(wanted, "10.77.0.1")
+    assert found.end_hung() == ""
+    with pytest.raises(SlurmSilent):
+        found.jobs()
+    assert found.end_hung() == "munged", "at once, as it keeps nothing"
+    silent.remove("munge")
+    assert found.end_hung() == ""
+    at_s[0] += slurm.HANGS_S
+    assert found.end_hung() == "slurmctld"
+    assert found.end_hung() == "", "the new one has as long"
+    with pytest.raises(SlurmSilent):
+        found.jobs()
+    silent.clear()
+    found.jobs()
+    at_s[0] += slurm.HANGS_S
+    assert found.end_hung() == "", "it has answered meanwhile"
+    assert killed == ["munged", "slurmctld"]

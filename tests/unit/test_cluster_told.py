@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from app.clusters.rules.costs import OTHER_POOL, PoolPrice, cost_of, price_micro
 from app.clusters.rules.deciding import NodeState
-from app.clusters.rules.told import MOST_GONE, ClusterPast, JobStage, NodeStage, ToldEvent, node_steps
+from app.clusters.rules.steps import node_steps
+from app.clusters.rules.told import (
+    MOST_GONE,
+    MOST_JOBS,
+    MOST_NODES_THERE,
+    ClusterPast,
+    JobStage,
+    NodeStage,
+    ToldEvent,
+)
 from app.clusters.rules.wanted import cluster_of_toml
 from app.domain.inputs import InputError
 from app.domain.times import HOUR_US
@@ -44,6 +53,33 @@ def test_a_job_that_loses_its_node_twice_loses_the_work_since_its_checkpoints() 
     job = past.jobs["1"]
     assert (job.stage, job.requeues, job.lost_s, past.lost_s) == (JobStage.ENDED, 2, 17.0, 17.0)
     assert past.nodes["lab-spot-a"].stage is NodeStage.BOOTING, "it never joined Slurm"
+
+
+def test_however_much_is_told_so_much_is_remembered() -> None:
+    jobs = range(2 * MOST_JOBS)
+    ends = [(1.0, "job_ended", {"job": f"e{number}"}) for number in range(2 * MOST_GONE)]
+    past = past_of(
+        (0, "job_started", {"job": "first", "node": "lab-spot-0"}),
+        *ends,
+        *((2.0, "job_seen", {"job": str(number)}) for number in jobs),
+        *((3.0, "node_bought", {"node": f"lab-spot-{number}", "instance": f"i{number}"}) for number in jobs),
+    )
+    assert MOST_JOBS < len(past.jobs) <= MOST_JOBS + MOST_GONE
+    assert MOST_NODES_THERE < len(past.nodes) <= MOST_NODES_THERE + MOST_GONE
+    assert "first" not in past.jobs, "the oldest"
+    assert {str(number) for number in jobs[-MOST_JOBS // 2 :]} <= past.jobs.keys()
+    assert [job.stage for job in past.in_order()[-MOST_GONE:]] == [JobStage.ENDED] * MOST_GONE
+    assert past.in_order() is past.in_order()
+
+
+def test_what_was_over_and_is_forgotten_otherwise_breaks_nothing() -> None:
+    facts = {"node": "lab-spot-a"}
+    over = [(9.0, "node_lost", {"node": f"lab-spot-{number}"}) for number in range(MOST_GONE + 1)]
+    bought = [(8.0, "node_bought", {"node": f"lab-spot-{number}"}) for number in range(MOST_GONE + 1)]
+    back = ("node_bought", "node_lost", "node_made", "node_refused")
+    past = past_of(*((float(at), kind, facts) for at, kind in enumerate(back)), *bought, *over)
+    assert "lab-spot-a" not in past.nodes
+    assert len(past.nodes) == MOST_GONE
 
 
 def test_unknown_kinds_and_odd_facts_change_nothing() -> None:

@@ -20,6 +20,7 @@ from app.clusters.wire.clusters import (
     event_answer,
     job_answer,
     jobs_of,
+    name_in_path,
     node_answer,
     nodes_of,
 )
@@ -42,8 +43,8 @@ async def put_cluster(request: Request) -> Response:
 
     New prices are those of all its past, too.
     """
-    body = await read_body(request, ClusterBody)
-    cluster = await reached(request, ClusterKeeper).put(request.path_params["cluster"], body.spec())
+    name, body = name_in_path(request.path_params["cluster"]), await read_body(request, ClusterBody)
+    cluster = await reached(request, ClusterKeeper).put(name, body.spec())
     return respond(cluster_answer(cluster))
 
 

@@ -19,7 +19,7 @@ BID = "bid"
 BID_ENDED = "bid_ended"
 """The kind of event that tells of a whole bid: the node, from_s and to_s (Unix time), and by whom it ended."""
 MOST_BIDS = 50_000
-"""Of bids that are over, the newest are billed."""
+"""Of bids that are over, and of those that run, the newest are billed."""
 
 
 class EndedBy(StrEnum):
@@ -62,6 +62,8 @@ class ToldBids:
         """Take in a purchase."""
         if bid.node not in self._over:
             self._running.setdefault(bid.node, bid)
+            if len(self._running) > MOST_BIDS:
+                del self._running[next(iter(self._running))]
 
     def ended(self, bid: ToldBid) -> None:
         """Take in the end of a machine; told again it is the same."""

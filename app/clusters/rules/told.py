@@ -6,7 +6,6 @@ is counted from the events that the service still keeps.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +20,9 @@ from app.domain.times import SECOND_US
 Fact = str | int | float | bool | None
 MOST_GONE = 2_000
 """Of nodes that are gone, and of jobs that ended, the newest are remembered."""
+MOST_JOBS, MOST_NODES_THERE = 10_000, 2_000
+"""Of jobs that are not over, and of nodes that are there, so many are remembered, the newest. Slurm has no more."""
+_MOST_SERVERS = 100_000
 MOST_MARKS = 200
 MOST_REFUSALS = 200
 OTHER = "other"
@@ -163,9 +165,10 @@ class ClusterPast:
         self.refusals: deque[Refusal] = deque(maxlen=MOST_REFUSALS)
         self.checkpoints: Counter[tuple[str, str]] = Counter()
         self.restores: Counter[str] = Counter()
-        self.orphans = 0
-        self.lost_s = 0.0
+        self.orphans, self.lost_s = 0, 0.0
         self.checkpoint_s, self.boot_s = LengthTally(CHECKPOINT_S), LengthTally(BOOT_S)
+        self._on: dict[str, dict[str, ToldJob]] = {}
+        self._ordered: tuple[int, list[ToldJob]] = (0, [])
         self._over: dict[str, deque[str]] = {"nodes": deque(), "jobs": deque()}
         self._acts: dict[str, Callable[[ToldEvent], None]] = {
             "manager_started": self._created,
@@ -203,6 +206,13 @@ class ClusterPast:
         """Yield the nodes that are not gone."""
         return (node for node in self.nodes.values() if node.stage is not NodeStage.GONE)
 
+    def in_order(self) -> list[ToldJob]:
+        """Return the jobs, first those that are not over, then by number. Reckoned once for all that was told."""
+        if self._ordered[0] != self.seq:
+            jobs = sorted(self.jobs.values(), key=lambda job: (job.stage is JobStage.ENDED, len(job.job), job.job))
+            self._ordered = self.seq, jobs
+        return self._ordered[1]
+
     def _created(self, _event: ToldEvent) -> None:
         self.deleted_us = None
 
@@ -216,14 +226,15 @@ class ClusterPast:
             job.stage, job.ended_us, job.end, job.nodes, job.misfit = JobStage.ENDED, event.at_us, "cancelled", (), None
             self._forget("jobs", self.jobs, job.job)
 
-    def _node(self, event: ToldEvent) -> ToldNode | None:
-        return self.nodes.get(event.text("node"))
-
     def _bought(self, event: ToldEvent) -> None:
         name = event.text("node")
         self.nodes[name] = ToldNode(name, pool_of(name), event.at_us, event.text("why"))
+        for first in _too_many(self.nodes, MOST_NODES_THERE):
+            del self.nodes[first]
         if instance := event.text("instance"):
             self.servers[name] = instance
+            if len(self.servers) > _MOST_SERVERS:
+                del self.servers[next(iter(self.servers))]
         if (bid := event.number("bid")) is not None:
             self.bids.bought(ToldBid(name, pool_of(name), event.at_us, bid, event.number("notice_s") or 0.0))
 
@@ -234,20 +245,20 @@ class ClusterPast:
 
     def _refused(self, event: ToldEvent) -> None:
         self.refusals.append(Refusal(event.at_us, event.text("pool"), event.text("cloud"), event.text("why")))
-        node = self._node(event)
+        node = self.nodes.get(event.text("node"))
         if node is not None and node.stage is NodeStage.BOOTING:  # it was asked for, and never was
             del self.nodes[node.name]
             self.servers.pop(node.name, None)
 
     def _made(self, event: ToldEvent) -> None:
-        node = self._node(event)
+        node = self.nodes.get(event.text("node"))
         if node is None:
             self._bought(event)
         elif node.stage is NodeStage.GONE:
             node.stage, node.ready_us, node.gone_us, node.gone_why = NodeStage.BOOTING, None, None, None
 
     def _ready(self, event: ToldEvent) -> None:
-        node = self._node(event)
+        node = self.nodes.get(event.text("node"))
         if node is not None and node.ready_us is None:
             node.ready_us = event.at_us
             if node.stage is NodeStage.BOOTING:
@@ -255,14 +266,14 @@ class ClusterPast:
             self.boot_s.add(max(event.at_us - node.bought_us, 0) / SECOND_US)
 
     def _drained(self, event: ToldEvent) -> None:
-        node = self._node(event)
+        node = self.nodes.get(event.text("node"))
         if node is not None and event.text("why") == "evicted":
             node.stage, node.evicted_us = NodeStage.EVICTED, event.at_us
-            for job in self._running_on(node.name):
+            for job in self._on.get(node.name, {}).values():
                 job.marks.append(JobMark(event.at_us, event.kind))
 
     def _gone(self, event: ToldEvent) -> None:
-        node = self._node(event)
+        node = self.nodes.get(event.text("node"))
         if node is not None and node.stage is not NodeStage.GONE:
             node.stage, node.gone_us, node.gone_why = NodeStage.GONE, event.at_us, event.text("why")
             self._forget("nodes", self.nodes, node.name)
@@ -275,15 +286,19 @@ class ClusterPast:
         job = ToldJob(
             event.text("job"), event.text("name"), event.text("pools"), event.at_us, event.number("pause_s") or None
         )
-        self.jobs.setdefault(job.job, job)
+        if job.job not in self.jobs:
+            self._enter(job)
 
     def _started(self, event: ToldEvent) -> None:
         job = self._job(event)
         if job.stage is JobStage.RUNNING:
             self._set_back(job, event)
+        self._leave(job)
         job.misfit = None
         job.stage, job.started_us, job.safe_us = JobStage.RUNNING, event.at_us, event.at_us
         job.nodes = tuple(event.text("node").split(","))
+        for name in job.nodes:
+            self._on.setdefault(name, {})[job.job] = job
         self._set_stage(job.nodes, NodeStage.IDLE, NodeStage.BUSY)
 
     def _requeued(self, event: ToldEvent) -> None:
@@ -328,12 +343,15 @@ class ClusterPast:
         """Return the job of an event, with the event among its marks."""
         name = event.text("job")
         if name not in self.jobs:
-            self.jobs[name] = ToldJob(name, "", "", event.at_us)
+            self._enter(ToldJob(name, "", "", event.at_us))
         self.jobs[name].marks.append(JobMark(event.at_us, event.kind))
         return self.jobs[name]
 
-    def _running_on(self, node: str) -> Iterator[ToldJob]:
-        return (job for job in self.jobs.values() if job.stage is JobStage.RUNNING and node in job.nodes)
+    def _enter(self, job: ToldJob) -> None:
+        self.jobs[job.job] = job
+        for first in _too_many(self.jobs, MOST_JOBS):
+            if first != job.job:
+                self._leave(self.jobs.pop(first))
 
     def _set_back(self, job: ToldJob, event: ToldEvent) -> None:
         lost_s = event.number("lost_s")
@@ -347,6 +365,10 @@ class ClusterPast:
 
     def _leave(self, job: ToldJob) -> None:
         self._set_stage(job.nodes, NodeStage.BUSY, NodeStage.IDLE)
+        for name in job.nodes:
+            self._on.get(name, {}).pop(job.job, None)
+            if not self._on.get(name):
+                self._on.pop(name, None)
         job.nodes = ()
 
     def _set_stage(self, nodes: Iterable[str], old: NodeStage, new: NodeStage) -> None:
@@ -361,27 +383,16 @@ class ClusterPast:
         over.append(name)
         if len(over) > MOST_GONE:
             first = over.popleft()
-            if first not in over and kept[first].stage in _OVER:
+            one = kept.get(first)
+            if first not in over and one is not None and one.stage in _OVER:
                 del kept[first]
 
 
+def _too_many(kept: Mapping[str, ToldNode] | Mapping[str, ToldJob], most: int) -> list[str]:
+    """Return the oldest that are not over, a tenth, if there are more than so many; else nothing."""
+    if len(kept) <= most + MOST_GONE:
+        return []
+    return [name for name, one in kept.items() if one.stage not in _OVER][: most // 10]
+
+
 _OVER = (NodeStage.GONE, JobStage.ENDED)
-
-
-def node_steps(
-    nodes: Iterable[ToldNode], pools: Iterable[str], begin_us: int, end_us: int, points: int
-) -> tuple[list[int], dict[str, list[int]]]:
-    """Return moments from begin to end, and how many nodes of each pool there are at each; the paper's figure 6.
-
-    The moments lie evenly, so that a picture is as large however much has happened.
-    """
-    step_us = max((end_us - begin_us) // points, 1)
-    moments = [*range(begin_us, end_us, step_us), end_us]
-    changes: dict[str, list[int]] = {pool: [0] * (len(moments) + 1) for pool in pools}
-    for node in nodes:
-        first = bisect_left(moments, node.bought_us)
-        last = len(moments) if node.gone_us is None else bisect_right(moments, node.gone_us)
-        if node.pool in changes and first < last:
-            changes[node.pool][first] += 1
-            changes[node.pool][last] -= 1
-    return moments, {pool: [*accumulate(one[:-1])] for pool, one in changes.items()}

@@ -17,7 +17,7 @@ from app.venues.rules.poolwords import LINUX, POOL_WORD
 MOST_BYTES = 1 << 16
 MOST_POOLS = 16
 MOST_NODES = 200
-_NAME = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
+NAME = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
 _CLOUD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 _OUT = re.compile(r"per_job|(group|keep_free):[1-9][0-9]{0,4}", re.ASCII)
 _BLOCK = re.compile(r"block:[1-9][0-9]{0,5}", re.ASCII)
@@ -88,7 +88,7 @@ class PoolWanted:
 
     def check(self) -> None:
         """Raise InputError if a value makes no sense."""
-        _check(_NAME.fullmatch(self.name), f"pools.name {self.name!r} is not a letter and up to 15 letters and digits")
+        _check(NAME.fullmatch(self.name), f"pools.name {self.name!r} is not a letter and up to 15 letters and digits")
         _check(self.name != "any", "pools.name any is the partition of all pools")
         for value in (self.cloud, self.flavor):
             _check(_CLOUD.fullmatch(value), f"pool {self.name!r}: {value!r} is no name of a cloud or flavor")
@@ -302,7 +302,7 @@ class ClusterWanted:
 
     def check(self) -> None:
         """Raise InputError if a value makes no sense."""
-        _check(_NAME.fullmatch(self.name), f"name {self.name!r} is not a letter and up to 15 letters and digits")
+        _check(NAME.fullmatch(self.name), f"name {self.name!r} is not a letter and up to 15 letters and digits")
         is_plain = self.shared.startswith("/") and re.fullmatch(r"[A-Za-z0-9._/-]{2,60}", self.shared)
         _check(
             is_plain, f"shared {self.shared!r} is not an absolute path of up to 60 letters, digits, '.', '_' and '-'"

@@ -18,8 +18,9 @@ from app.clusters.rules.told import (
     ToldJob,
     ToldNode,
 )
-from app.clusters.rules.wanted import MOST_NODES, MOST_POOLS
+from app.clusters.rules.wanted import MOST_NODES, MOST_POOLS, NAME
 from app.domain.times import seconds, to_datetime
+from app.platform.http.errors import FieldInvalid
 from app.platform.http.fields import WHOLE, Body, Name, Query, Time
 from app.platform.http.page_forms import Limit, PageQuery
 from app.venues.wire import PoolWord
@@ -40,8 +41,7 @@ MOST_TOLD = 500
 """Events in one body."""
 _MOST_FACTS = 16
 _LONGEST_FACT = 500
-_NAME = r"^[a-z][a-z0-9]{0,15}$"
-_CLUSTER_NAME = Annotated[str, Field(pattern=_NAME)]
+_CLUSTER_NAME = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
 _PRINTABLE = rf"^[^\x00-\x1f\x7f]{{0,{_LONGEST_FACT}}}$"
 _HUGE = 1e15
 _PriceOfHour = Annotated[float, Field(ge=0, le=1_000_000, description="Of an hour of one node; exact to a millionth.")]
@@ -53,6 +53,13 @@ _FactValue = (
     | Annotated[str, Field(pattern=_PRINTABLE)]
     | None
 )
+
+
+def name_in_path(name: str) -> str:
+    """Return the name of a cluster to describe. Raise FieldInvalid for one that no cluster file can have."""
+    if NAME.fullmatch(name) is None:
+        raise FieldInvalid(f"the name of a cluster is a letter and up to 15 letters and digits, not {name[:32]!r}")
+    return name
 
 
 def _check_apart(pools: tuple[ClusterPoolBody, ...]) -> tuple[ClusterPoolBody, ...]:
@@ -178,8 +185,7 @@ def node_answer(node: ToldNode) -> ClusterNodeAnswer:
 
 def jobs_of(cluster: KnownCluster, stage: str | None) -> list[ToldJob]:
     """Return the jobs of a stage, or all: first those that are not over, then by number."""
-    found = (job for job in cluster.past.jobs.values() if stage in (None, job.stage))
-    return sorted(found, key=lambda job: (job.stage is JobStage.ENDED, len(job.job), job.job))
+    return [job for job in cluster.past.in_order() if stage in (None, job.stage)]
 
 
 def job_answer(job: ToldJob) -> ClusterJobAnswer:

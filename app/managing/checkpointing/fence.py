@@ -24,11 +24,16 @@ FENCE_S = 3.0 * BEAT_S
 """A new run waits for so long before it begins where an earlier one may still write."""
 LEFT, GONE = "left", "gone"
 """Notes with the name of a run: it has ended; its machine was destroyed, which the manager says."""
+ONE_PROGRAM = "a job runs one program under tenure-job; put all into one script"
 _LOOK_S = 0.1
 
 
 class Superseded(Exception):
     """A newer run of the job is the current one, and this one must write nothing more."""
+
+
+class TwoPrograms(Exception):
+    """A job runs a second program under `tenure-job`."""
 
 
 class Fence:
@@ -42,9 +47,11 @@ class Fence:
     def take(self) -> None:
         """Become the current run, and wait until no earlier one can write. Raise Superseded if a newer one writes.
 
-        Raise OSError if that cannot be written down.
+        Raise OSError if that cannot be written down, and TwoPrograms if another program of this run is under way.
         """
         before = self._folder.current()
+        if before.get("run") == self.run and before.get("pid") != os.getpid() and _is_alive(before):
+            raise TwoPrograms(ONE_PROGRAM)
         self._before = str(before.get("run", self.run))
         if self._is_late(before):
             raise Superseded
@@ -106,8 +113,7 @@ class Fence:
         run = str(before.get("run"))
         if run in {self.run, self._folder.noted(LEFT), self._folder.noted(GONE)}:
             return True
-        pid, began = before.get("pid"), before.get("pid_began_at")
-        return before.get("host") == _host() != "" and isinstance(pid, int) and began_at(pid) != began
+        return before.get("host") == _host() != "" and not _is_alive(before)
 
     def _wait(self, before: Mapping[str, Any]) -> None:
         deadline_s = time.monotonic() + FENCE_S
@@ -125,6 +131,12 @@ class Fence:
                 return True
             time.sleep(_LOOK_S)
         return False
+
+
+def _is_alive(before: Mapping[str, Any]) -> bool:
+    """Tell if the process that wrote of a run is one of this machine, and is there."""
+    pid = before.get("pid")
+    return before.get("host") == _host() and isinstance(pid, int) and began_at(pid) == before.get("pid_began_at")
 
 
 def _host() -> str:

@@ -35,6 +35,7 @@ from app.managing.files import put, read_object, sync
 MOST_MANIFEST_BYTES = 1 << 20
 _MOST_TOLD_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 20
+_OWNERS = 0o700
 _OF_A_RUN = ("identity", "current", "running.json", "done", "output")
 
 
@@ -83,8 +84,11 @@ class JobFolder:
         return self.path.name
 
     def prepare(self) -> None:
-        """Make the folder."""
-        (self.path / "told").mkdir(parents=True, exist_ok=True)
+        """Make the folder. Nobody else may look into it: an image is the memory of a program, with all its secrets."""
+        self.path.mkdir(mode=_OWNERS, parents=True, exist_ok=True)
+        if self.path.stat().st_mode & 0o077:  # of an older version
+            self.path.chmod(_OWNERS)
+        (self.path / "told").mkdir(exist_ok=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -216,7 +220,7 @@ class JobFolder:
         while (aside := self.path.with_name(f"{self.job}.old-{number}")).exists():
             number += 1
         self.path.rename(aside)
-        self.path.mkdir()
+        self.path.mkdir(mode=_OWNERS)
         for name in ("told", "current", "left", "gone"):
             with suppress(FileNotFoundError):
                 (aside / name).rename(self.path / name)

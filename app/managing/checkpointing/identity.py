@@ -86,6 +86,19 @@ def asked(job: str) -> JobIdentity:
     raise ProgramFailed(f"Slurm does not know job {job}")
 
 
+def tasks_beside() -> int:
+    """Return how many tasks `srun` starts as this one. A batch script is one, whatever `sbatch` was submitted in."""
+    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1")
+    with suppress(psutil.Error):
+        if any(".batch]" in "".join(one.cmdline()) for one in psutil.Process().parents() if _watches(one)):
+            return 1
+    return int(tasks) if tasks.isdecimal() else 1
+
+
+def _watches(process: psutil.Process) -> bool:
+    return bool(process.name().startswith("slurmstepd"))
+
+
 def _script(job: str) -> str:
     with suppress(ProgramFailed):  # not every job has one
         return _digest(_ask("scontrol", "write", "batch_script", job, "-"))
@@ -104,6 +117,6 @@ def _step() -> str:
     """Return the process of Slurm that watches over this one, which tells one run on a machine from another."""
     with suppress(psutil.Error):
         for one in psutil.Process().parents():
-            if one.name().startswith("slurmstepd"):
+            if _watches(one):
                 return f"{one.pid}-{one.create_time():.2f}"
     return ""

@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.managing.checkpointing.drivers import DRIVERS, NotSaved, RestoreRefused
-from app.managing.checkpointing.fence import Superseded
+from app.managing.checkpointing.fence import Superseded, TwoPrograms
 from app.managing.checkpointing.folders import Busy, JobFolder
-from app.managing.checkpointing.running import JobRun, TwoPrograms
+from app.managing.checkpointing.identity import tasks_beside
+from app.managing.checkpointing.running import JobRun
 from app.managing.checkpointing.saving import Order, mend, save
+from app.managing.checkpointing.spawning import give_way
 from app.managing.checkpointing.trying import try_out
 
 FAILED, CANNOT, BUSY = 1, 2, 4
@@ -64,6 +66,12 @@ def _run(asked: argparse.Namespace) -> int:
     if not job.isdecimal() or asked.folder is None:
         sys.stderr.write("tenure-job: this is no job of a cluster of Tenure: run it in a batch script\n")
         return CANNOT
+    if (tasks := tasks_beside()) > 1:
+        raise TwoPrograms(f"a job runs one program under tenure-job, and srun starts it {tasks} times")
+    if os.geteuid() != 0 and not os.access(asked.folder, os.W_OK):
+        sys.stderr.write(f"tenure-job: without checkpoints: only root may write them into {asked.folder}\n")
+        sys.stderr.flush()
+        give_way(asked.command)
     return JobRun(JobFolder(asked.folder / job), DRIVERS[asked.driver], asked.command).run()
 
 

@@ -25,7 +25,7 @@ from app.managing.checkpointing.drivers import (
     StartedProgram,
     lacking_flags,
 )
-from app.managing.checkpointing.fence import BEAT_S, Fence, Superseded
+from app.managing.checkpointing.fence import BEAT_S, ONE_PROGRAM, Fence, Superseded, TwoPrograms
 from app.managing.checkpointing.folders import BrokenImage, Busy, JobFolder, Manifest
 from app.managing.checkpointing.owing import Owed
 from app.managing.checkpointing.processes import began_at, heeds, is_stopped, kill_tree, memory_of
@@ -44,10 +44,6 @@ _HELD_S = 60.0
 _WRITER_ENDS_S = 30.0
 _DONE_S = 10.0
 """For so long the end of a program waits for room for the note of it."""
-
-
-class TwoPrograms(Exception):
-    """A job runs a second program under `tenure-job`."""
 
 
 class JobRun:
@@ -88,7 +84,7 @@ class JobRun:
             return None
         run_of, _, code = done.partition(" ")
         if run_of == self._fence.run:
-            raise TwoPrograms("a job runs one program under tenure-job; put both into one script")
+            raise TwoPrograms(ONE_PROGRAM)
         return int(code)
 
     def _open(self, without: str) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from shutil import which
+from typing import NoReturn
 
 WITH_US = ("--pdeathsig", "KILL")
 """Options of `setpriv` for a program that is to end with its parent."""
@@ -21,6 +22,14 @@ def spawn(command: Sequence[str], environment: Mapping[str, str]) -> int:
     nothing = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
     words = ["setpriv", *WITH_US, *command]
     return os.posix_spawnp("setpriv", words, environment, file_actions=nothing, setsigdef=_PYTHONS_OWN)
+
+
+def give_way(command: Sequence[str]) -> NoReturn:
+    """Become a program, in the place of this one. Raise FileNotFoundError if there is none."""
+    _look_for(command)
+    for number in _PYTHONS_OWN:
+        signal.signal(number, signal.SIG_DFL)
+    os.execvp(command[0], [*command])  # noqa: S606 - the job's own program
 
 
 def spawn_first(command: Sequence[str]) -> int:
