@@ -14,12 +14,12 @@ from app.venues.rules.observed import (
     ObservedRun,
     PoolRuns,
     QuoteSource,
+    RunEvidence,
     Sighting,
     SightingKind,
     as_arrays,
     family_of,
     runs_of,
-    share_living,
 )
 from app.venues.rules.rates import ProviderRate, RateKind
 
@@ -85,15 +85,17 @@ def test_the_estimate_is_that_of_the_definition() -> None:
             ObservedRun(int(a), int(b), bool(r)) for a, b, r in zip(begins, ends, draw.random(count) < 0.6, strict=True)
         ]
         for lifetime in (1, 5, 10, 25):
-            assert share_living(as_arrays(runs), lifetime) == pytest.approx(plain_share(runs, lifetime), abs=1e-12)
+            assert RunEvidence([as_arrays(runs)]).share_living(lifetime) == pytest.approx(
+                plain_share(runs, lifetime), abs=1e-12
+            )
 
 
 def test_a_late_entry_counts_only_from_its_age_on() -> None:
     young = [ObservedRun(0, HOUR_US, revoked=True)]
     old = [ObservedRun(2 * HOUR_US, 5 * HOUR_US, revoked=False)] * 9
-    assert share_living(as_arrays([*young, *old]), 3 * HOUR_US) == 0.0
+    assert RunEvidence([as_arrays([*young, *old])]).share_living(3 * HOUR_US) == 0.0
     entered = [ObservedRun(0, 5 * HOUR_US, revoked=False)] * 9
-    assert share_living(as_arrays([*young, *entered]), 3 * HOUR_US) == pytest.approx(0.9)
+    assert RunEvidence([as_arrays([*young, *entered])]).share_living(3 * HOUR_US) == pytest.approx(0.9)
 
 
 def pools(runs: dict[PoolName, list[ObservedRun]], rates: dict[PoolName, ProviderRate] | None = None) -> ObservedPools:

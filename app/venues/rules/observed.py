@@ -183,19 +183,29 @@ def _runs_of_probes(told: Sequence[tuple[int, SightingKind]]) -> list[ObservedRu
     return found
 
 
-def share_living(runs: PoolRuns, lifetime_us: int) -> float:
-    """Return the Kaplan-Meier estimate of P(T >= lifetime) with delayed entry; 1 without a revocation.
+class RunEvidence:
+    """Runs as they are asked for many lifetimes: those revoked by age, each age with the share that lived through it.
 
     At each age at which one was revoked, those count that entered before it and were not gone before it.
     """
-    lost_us = runs.to_us[runs.revoked & (runs.to_us < lifetime_us)]
-    if not len(lost_us):
-        return 1.0
-    from_us = np.sort(np.where(runs.from_us == 0, -1, runs.from_us))
-    to_us = np.sort(runs.to_us)
-    ages, lost = np.unique(lost_us, return_counts=True)
-    at_risk = from_us.searchsorted(ages, side="left") - to_us.searchsorted(ages, side="left")
-    return float(np.prod(1.0 - lost / np.maximum(at_risk, lost)))
+
+    def __init__(self, parts: Sequence[PoolRuns]) -> None:
+        runs = as_arrays([]) if not parts else PoolRuns(*(np.concatenate(some) for some in zip(*parts, strict=True)))
+        self._lived_us = runs.to_us - runs.from_us
+        self.count, self.revoked = len(self._lived_us), int(runs.revoked.sum())
+        self.lived_us = float(self._lived_us.sum(dtype=np.float64))
+        from_us, to_us = np.sort(np.where(runs.from_us == 0, -1, runs.from_us)), np.sort(runs.to_us)
+        self._ages, lost = np.unique(runs.to_us[runs.revoked], return_counts=True)
+        at_risk = from_us.searchsorted(self._ages, side="left") - to_us.searchsorted(self._ages, side="left")
+        self._lived_on = 1.0 - lost / np.maximum(at_risk, lost)
+
+    def share_living(self, lifetime_us: int) -> float:
+        """Return the Kaplan-Meier estimate of P(T >= lifetime) with delayed entry; 1 without a revocation."""
+        return float(np.prod(self._lived_on[: self._ages.searchsorted(lifetime_us, side="left")]))
+
+    def windows(self, lifetime_us: int) -> int:
+        """Return how many lifetimes lie in the runs, one after another in each."""
+        return int((self._lived_us // lifetime_us).sum(dtype=np.float64))
 
 
 class _Shown(NamedTuple):
@@ -220,6 +230,7 @@ class ObservedPools:
         for pool, of_pool in runs.items():
             for words in _belongs(pool):
                 self._runs[words].append(of_pool)
+        self._evidence: dict[tuple[str, ...], RunEvidence] = {}
         self._seen: dict[tuple[tuple[str, ...], int], _Shown] = {}
 
     def survival(self, pool: PoolName, lifetime_us: int, effect: int, confidence: float) -> ObservedSurvival | None:
@@ -240,7 +251,9 @@ class ObservedPools:
         if found is None:
             if len(self._seen) >= _MOST_SEEN:
                 self._seen.clear()
-            found = self._seen[words, lifetime_us] = _shown(self._runs.get(words, ()), lifetime_us)
+            if (evidence := self._evidence.get(words)) is None:
+                evidence = self._evidence[words] = RunEvidence(self._runs.get(words, ()))
+            found = self._seen[words, lifetime_us] = _shown(evidence, lifetime_us)
         return found
 
     def _prior(self, pool: PoolName, of_region: _Shown, lifetime_us: int) -> tuple[float, QuoteSource | None]:
@@ -252,18 +265,9 @@ class ObservedPools:
         return (1.0, None) if per_us is None else (exp(-per_us * lifetime_us), QuoteSource.PROVIDER_RATE)
 
 
-def _shown(parts: Sequence[PoolRuns], lifetime_us: int) -> _Shown:
-    if not parts:
-        return _Shown(0, 0, 1.0, 0, 0.0)
-    runs = parts[0] if len(parts) == 1 else PoolRuns(*(np.concatenate(some) for some in zip(*parts, strict=True)))
-    lived_us = runs.to_us - runs.from_us
-    return _Shown(
-        len(lived_us),
-        int(runs.revoked.sum()),
-        share_living(runs, lifetime_us),
-        int((lived_us // lifetime_us).sum(dtype=np.float64)),
-        float(lived_us.sum(dtype=np.float64)),
-    )
+def _shown(found: RunEvidence, lifetime_us: int) -> _Shown:
+    share, windows = found.share_living(lifetime_us), found.windows(lifetime_us)
+    return _Shown(found.count, found.revoked, share, windows, found.lived_us)
 
 
 def _weight(level: _Shown, *, is_root: bool, has_prior: bool) -> float:
