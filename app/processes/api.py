@@ -32,6 +32,7 @@ from app.processes.warming import warm_up
 from app.processes.wiring import Services, WorkerParts, open_services
 from app.scheduling.log_heads import HeadPauses
 from app.scheduling.scheduler import Scheduler
+from app.venues.reads import VenueReads
 
 
 def end_waits(app: FastAPI) -> None:
@@ -61,6 +62,7 @@ def create_app(settings: Settings, pauses: HeadPauses | None = None, watch: Watc
         ):
             app.state.services, app.state.tokens = services, callers
             app.state.admin_token = token
+            await services[VenueReads].warm_up()
             yield
 
     app = Application(**DESCRIPTION, lifespan=lifespan)
