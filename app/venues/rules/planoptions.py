@@ -108,14 +108,14 @@ def known_pool(pool: PlanPool, window_us: int) -> KnownPool:
 
 def screened(job: PlanJob, pools: Sequence[KnownPool]) -> list[int]:
     """Return the pools that are worth a closer look for a job: the cheapest by a rough guess, and one of each group."""
-    scores = [(_score(job, one), at) for at, one in enumerate(pools)]
+    runs_us = {machine: job.run_us(machine) for machine in {one.pool.machine for one in pools}}
+    scores = [(_score(job, one, runs_us[one.pool.machine]), at) for at, one in enumerate(pools)]
     ranked = [at for score, at in sorted(scores) if score < inf]
     firsts = {pools[at].pool.group: at for at in reversed(ranked)}
-    return [*dict.fromkeys([*ranked[:_SCREENED], *[at for at in ranked if at in firsts.values()][:_SCREENED]])]
+    return [*dict.fromkeys([*ranked[:_SCREENED], *sorted(firsts.values(), key=scores.__getitem__)[:_SCREENED]])]
 
 
-def _score(job: PlanJob, known: KnownPool) -> float:
-    run_us = job.run_us(known.pool.machine)
+def _score(job: PlanJob, known: KnownPool, run_us: float) -> float:
     if run_us == inf:
         return inf
     again = min(known.hazard_per_us * run_us / 2.0, 1.0)
