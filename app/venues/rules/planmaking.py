@@ -115,9 +115,7 @@ def make_plan(question: PlanQuestion, pools: Sequence[PlanPool], work: ReplayWor
     work = work or ReplayWork()
     known = [known_pool(pool, question.window_us) for pool in work.each(pools)]
     fixed = [fixed_machine(job, pools, question) for job in work.each(question.jobs)]
-    options = [
-        job_options(job, known, of_job, question, work) for job, of_job in zip(question.jobs, fixed, strict=True)
-    ]
+    options = _all_options(known, fixed, question, work)
     choice = choose_options(options, pools, question.limits)
     if choice is None:
         raise BudgetImpossible(sum(min(one.cost for one in of_job) for of_job in options))
@@ -150,6 +148,17 @@ def fixed_machine(job: PlanJob, pools: Sequence[PlanPool], question: PlanQuestio
         in_time = question.now_us + ceil(earliest_us / SECOND_US) * SECOND_US if isfinite(earliest_us) else None
         raise DeadlineImpossible(job.id, in_time)
     return min(found, key=lambda one: one.cost, default=None)
+
+
+def _all_options(
+    known: Sequence[KnownPool], fixed: Sequence[FixedMachine | None], question: PlanQuestion, work: ReplayWork
+) -> list[list[PlanOption]]:
+    """Return the options of each job; those of jobs that differ in nothing but their ids are found once."""
+    found, alike = dict[PlanJob, list[PlanOption]](), [job._replace(id="") for job in question.jobs]
+    for job, like, of_job in zip(question.jobs, alike, fixed, strict=True):
+        if like not in found:
+            found[like] = job_options(job, known, of_job, question, work)
+    return [found[like] for like in alike]
 
 
 def job_options(
