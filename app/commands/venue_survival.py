@@ -96,13 +96,14 @@ def _check_bids(bids: Sequence[float]) -> None:
 
 
 def _only(venue: str, pools: list[PoolAnswer], product: str | None) -> PoolAnswer:
-    """Return the only pool. Raises InputError, which names those that fit."""
-    fit = [pool for pool in pools if product in {None, pool.product}]
+    """Return the only pool: of several providers the one with the newest price. Raises InputError, which names them."""
+    by_age = sorted(pools, key=lambda pool: pool.price_at.timestamp() if pool.price_at else 0.0)
+    fit = {f"{one.zone} {one.instance_type} {one.product}": one for one in by_age if product in {None, one.product}}
     if len(fit) == 1:
-        return fit[0]
+        return next(iter(fit.values()))
     if not fit:
         raise InputError(f"venue {venue!r} has no such pool")
-    named = "; ".join(f"{one.zone} {one.instance_type} {one.product}" for one in fit[:_MOST_NAMED])
+    named = "; ".join(sorted(fit)[:_MOST_NAMED])
     raise InputError(f"{len(fit)} pools fit; name one with --zone, --type and --product: {named}")
 
 

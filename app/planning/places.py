@@ -32,6 +32,12 @@ from app.venues.rules.types import MachineType
 MOST_POOLS = 2_000
 _FIRST_US, _LONGEST_US, _OBSERVED_POINTS = 60 * SECOND_US, 90 * DAY_US, 24
 _REASONS_SAID = 5
+_HELPS = {
+    "type_unknown": "import its machine types with `tenure venue import --types`",
+    "price_unknown": "import newer prices",
+    "no_evidence": "tell what became of machines with `tenure venue observe`",
+}
+"""Ways to mend the reasons for which pools are left out."""
 _MIB_PER_GIB = 1024.0
 
 
@@ -169,9 +175,10 @@ def _peer(asked: AskedPeer, told: PeerPromise, cap: int | None) -> Place:
 
 
 def _why_none(left_out: Sequence[LeftOut]) -> str:
-    """Return the first reasons as the end of a sentence."""
+    """Return the first reasons, and what helps, as the end of a sentence."""
     said = [f"{one.place} {one.pool}: {one.why.replace('_', ' ')}" for one in left_out[:_REASONS_SAID]]
-    return f" ({'; '.join(said)})" if said else ""
+    helps = [way for why, way in _HELPS.items() if any(one.why == why for one in left_out)]
+    return f" ({'; '.join(said)}){''.join(f'; {way}' for way in helps)}" if said else ""
 
 
 def _rate(asked: AskedRate, cap: int | None) -> Place:

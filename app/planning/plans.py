@@ -262,7 +262,10 @@ def _check_deadlines(request: PlanRequest, at_us: int) -> None:
 
 def _plan_job(asked: AskedJob, known: KnownPlaces, request: PlanRequest) -> PlanJob:
     if asked.on_type is not None and asked.on_type not in known.types:
-        raise PlanInvalid(f"job {asked.id!r}: no venue of the plan tells the machine type {asked.on_type!r}")
+        raise PlanInvalid(
+            f"job {asked.id!r}: no venue of the plan tells the machine type {asked.on_type!r}; import it with "
+            "`tenure venue import --types`"
+        )
     machine = known.types.get(asked.on_type) if asked.on_type is not None else None
     units = asked.compute_units if machine is None else machine.compute_units
     memory_gib = asked.memory_gib

@@ -33,6 +33,7 @@ from app.processes.warming import warm_up
 from app.processes.worker_wiring import WorkerParts
 from app.scheduling.log_heads import HeadPauses
 from app.scheduling.scheduler import Scheduler
+from app.venues.reads import VenueReads
 
 
 def end_waits(app: FastAPI) -> None:
@@ -62,6 +63,7 @@ def create_app(settings: Settings, pauses: HeadPauses | None = None, watch: Watc
         ):
             app.state.services, app.state.tokens = services, callers
             app.state.admin_token = token
+            await services[VenueReads].warm_up()
             yield
 
     app = Application(**DESCRIPTION, lifespan=lifespan)

@@ -33,29 +33,27 @@ class VenueFollowing:
         self._imports = VenueImports(store)
 
     async def poll(self, name: str, source: SpotPriceSource, back_us: int) -> ImportedPrices:
-        """Bring a venue, which is made if it is not there, up to now; in a new one go back so far.
+        """Bring a venue up to now; in a new one, which is made with its first prices, go back so far.
 
-        Raises FeedFailed after it was noted; the prices from before stay.
+        Raises FeedFailed after it was noted, in a venue without prices if there was none; prices from before stay.
         """
-        venue = await self._venue(name)
-        now_us = self._now_us()
-        begin_us = now_us - back_us if venue.last_us is None else min(venue.last_us, now_us) - _AGAIN_US
+        venue, now_us = await self._store.get(name), self._now_us()
+        last_us = None if venue is None else venue.last_us
+        begin_us = now_us - back_us if last_us is None else min(last_us, now_us) - _AGAIN_US
         try:
             rows = await asyncio.to_thread(_read, source, begin_us, now_us)
-            done = await self._imports.run(name, rows, {}, [])
+            done = await self._imports.run(name, rows, {}, [], _ends_by(venue))
         except (FeedFailed, InputError) as error:
+            venue = venue or (await self._imports.run(name, PriceRows(now_us), {}, [], _ends_by(venue))).venue
             await self._feeds.note(venue.id, _PROVIDER, source.region, str(error))
             raise FeedFailed(str(error)) from error
-        await self._feeds.note(venue.id, _PROVIDER, source.region, None)
+        await self._feeds.note(done.venue.id, _PROVIDER, source.region, None)
         return done
 
-    async def _venue(self, name: str) -> StoredVenue:
-        """Return a venue; a new one is of today, when a lack of capacity ends machines, and no price."""
-        found = await self._store.get(name)
-        if found is not None:
-            return found
-        empty = PriceRows(self._now_us())
-        return (await self._imports.run(name, empty, {}, [], RevokedBy.CAPACITY)).venue
+
+def _ends_by(venue: StoredVenue | None) -> RevokedBy | None:
+    """Return what is told of a venue's machines: a new one is of today, when a lack of capacity ends them."""
+    return RevokedBy.CAPACITY if venue is None else None
 
 
 def _read(source: SpotPriceSource, begin_us: int, now_us: int) -> PriceRows:

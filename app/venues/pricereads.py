@@ -51,12 +51,11 @@ class PriceReads:
         self._store, self._venues = store, venues
 
     async def pool(self, name: str, words: PoolWords) -> tuple[StoredVenue, StoredPool]:
-        """Return a venue and the pool of it that these words name."""
+        """Return a venue and the pool that these words name: of several providers the one with the newest price."""
         venue = await self._venues.show(name)
         found = await self._store.pools(venue.id, 0, 100, instance_type=words.instance_type, zone=words.zone)
-        for pool in found:
-            if pool.name.product == words.product:
-                return venue, pool
+        if fit := [pool for pool in found if pool.name.product == words.product]:
+            return venue, max(fit, key=lambda pool: pool.price_us or 0)
         others = ", ".join(sorted({repr(pool.name.product) for pool in found}))
         there = f"; there it has {others}" if others else ""
         raise PoolNotFound(f"venue {name!r} has no {words.instance_type} {words.product!r} in {words.zone}{there}")

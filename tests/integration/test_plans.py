@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 import pytest
 from api_service import Service
 from test_api_errors import check
-from test_venues import END_US, TYPES, lines, put
+from test_venues import END_US, TYPES, lines, put, rows_of
 
 from app.domain import errors
 from app.domain.times import DAY_US, HOUR_US, rfc3339
 from app.platform.http import errors as api_errors
+from app.processes.wiring import open_venue_imports
 from app.venues.rules.assign import PlanLimits
 from app.venues.rules.history import PriceSteps
 from app.venues.rules.planmaking import PlanQuestion, make_plan
@@ -86,6 +88,18 @@ def test_a_plan_is_made_once_for_an_id_and_kept(client: httpx2.Client, service: 
     assert listed["plans"][0]["id"] == "kept"
     rest = client.get(listed["links"][0]["href"]).json() if listed["links"] else {"plans": []}
     assert "kept" not in [one["id"] for one in rest["plans"]]
+
+
+def test_a_venue_without_machine_types_says_what_helps(client: httpx2.Client, service: Service) -> None:
+    async def work() -> None:
+        async with open_venue_imports(service.settings) as imports:
+            await imports.run("typeless", rows_of(lines("a")), {}, [])
+
+    asyncio.run(work())
+    for given in (body("typeless", job(on_type=None), venues=["typeless"]), body("typeless", job(on_type="x9.huge"))):
+        answer = client.post("/v1/plans", json=given)
+        check(answer, errors.PlanInvalid)
+        assert "`tenure venue import --types`" in answer.json()["errors"][0]["detail"]
 
 
 def test_what_cannot_be_planned_is_refused_and_nothing_is_kept(client: httpx2.Client) -> None:

@@ -169,3 +169,17 @@ def test_the_command_asks_once_and_tells_no_secret(service: Service, stub: SpotS
     assert (failed.returncode, "AuthFailure" in failed.stderr) == (3, True)
     assert SECRET not in done.stdout + done.stderr + failed.stdout + failed.stderr
     assert follow("--every", "1s").returncode == 2
+
+
+def test_a_new_venue_comes_with_its_first_prices(service: Service, stub: SpotStub) -> None:
+    """A follower that is killed in its first poll leaves nothing behind."""
+    seen = []
+
+    def answer(_: str | None) -> Answer:
+        seen.append(service.client.get("/v1/venues/newborn").status_code)
+        return page(prices(3))
+
+    stub.answer = answer
+    poll(service, stub, "newborn")
+    assert seen == [404]
+    assert shown(service, "newborn")["revoked_by"] == "capacity"

@@ -550,3 +550,24 @@ def test_a_file_of_observations_is_sent_whole_or_refused_by_line(service: Servic
         assert (refused.returncode, "line 3" in refused.stderr) == (2, True), refused.stderr
     assert sql(service, "SELECT count(*) FROM pool_observation WHERE instance = 'filed'") == [(0,)]
     assert json.loads(observe(good, good.replace("i-1", "i-2")).stdout) == {"venue": "filed", "read": 2, "new": 2}
+
+
+def test_a_provider_that_was_told_by_another_name_hides_no_prices(service: Service) -> None:
+    """Zone, type and product name a pool; an observation may bring another one of the same words before the prices."""
+    put(service, "spelled", lines("b"))
+    wrong = json.dumps(json_of(sighting("started", 1)) | {"provider": "amazon", "at": "2015-05-01T01:00:00Z"})
+    body = f'{{"observations": [{wrong}]}}'
+    headers = {"Content-Type": "application/json"}
+    told = service.client.post("/v1/venues/spelled/observations", content=body, headers=headers)
+    assert told.json()["new"] == 1
+    put(service, "spelled", lines("a"))
+    words = {"type": "c3.xlarge", "zone": "us-east-1a"}
+    found = service.client.get("/v1/venues/spelled/prices", params=words | {"from": rfc3339(BEGIN_US)}).json()
+    assert len(found["prices"]) > 10
+    environment = {"TENURE_URL": service.url, "TENURE_TOKEN": str(service.client.headers["X-Auth-Token"])}
+    command = [sys.executable, "-m", "app.cli", "venue", "survival", "spelled", "--at", rfc3339(END_US), "--zone"]
+    for zone, code in (("us-east-1a", 0), ("us-east-1c", 2)):
+        done = subprocess.run(
+            [*command, zone], env=os.environ | environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, done.stderr

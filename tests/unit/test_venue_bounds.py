@@ -14,7 +14,7 @@ from oracles import venue_bounds as plain
 from app.domain.times import DAY_US, from_rfc3339
 from app.venues.rules.bounds import DESIGN_EFFECTS, FIRST_EFFECT, design_effect, least_survival, windows_of
 from app.venues.rules.calibrate import RunningRatio
-from app.venues.rules.survival import begun_under
+from app.venues.rules.survival import begun_under, seen_under, share_surviving
 from app.workbench.venues.bounding import backtest_bounds
 from app.workbench.venues.opening import read_prices
 from app.workbench.venues.ramp import SaidCosts
@@ -87,3 +87,17 @@ def test_bounds_hold_on_recorded_prices() -> None:
     assert found["count"] > 400
     assert found["coverage"] >= 0.93
     assert found["distance"] > 0.0
+
+
+def test_one_pass_counts_what_the_three_rules_say() -> None:
+    draw = np.random.default_rng(5)
+    for _ in range(300):
+        count = int(draw.integers(0, 40))
+        starts = np.cumsum(draw.integers(1, 5, count)).astype(np.int64)
+        prices, highest = (draw.integers(1, 6, count) / 10 for _ in range(2))
+        prices[draw.random(count) < 0.1], highest[draw.random(count) < 0.2] = np.nan, np.nan
+        bid, lifetime = float(draw.integers(0, 7) / 10), int(draw.integers(1, 12))
+        begun = begun_under(highest, prices, bid)
+        found = seen_under(highest, prices, starts, bid, lifetime)
+        assert found.windows == windows_of(begun, starts, lifetime)
+        assert found.share == pytest.approx(share_surviving(begun, bid), abs=0, nan_ok=True)

@@ -12,12 +12,14 @@ from app.venues.rules.history import PoolName
 from app.venues.rules.observed import (
     ObservedPools,
     ObservedRun,
+    PoolRuns,
     QuoteSource,
+    RunEvidence,
     Sighting,
     SightingKind,
+    as_arrays,
     family_of,
     runs_of,
-    share_living,
 )
 from app.venues.rules.rates import ProviderRate, RateKind
 
@@ -31,8 +33,11 @@ def seen(*told: tuple[int, SightingKind], instance: str = "i") -> list[Sighting]
     return [Sighting(POOL, instance, hour * HOUR_US, kind) for hour, kind in told]
 
 
-def hours(runs: list[ObservedRun]) -> list[tuple[float, float, bool]]:
-    return [(run.from_us / HOUR_US, run.to_us / HOUR_US, run.revoked) for run in runs]
+def hours(runs: PoolRuns) -> list[tuple[float, float, bool]]:
+    return [
+        (begin / HOUR_US, end / HOUR_US, bool(was_revoked))
+        for begin, end, was_revoked in zip(runs.from_us, runs.to_us, runs.revoked, strict=True)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +62,7 @@ def test_runs_are_those_that_were_seen(
 ) -> None:
     for order in (told, told[::-1]):
         found = runs_of(seen(*order), 10 * HOUR_US)
-        assert hours(found.get(POOL, [])) == expected
+        assert hours(found.get(POOL, as_arrays([]))) == expected
 
 
 def plain_share(runs: list[ObservedRun], lifetime_us: int) -> float:
@@ -80,19 +85,21 @@ def test_the_estimate_is_that_of_the_definition() -> None:
             ObservedRun(int(a), int(b), bool(r)) for a, b, r in zip(begins, ends, draw.random(count) < 0.6, strict=True)
         ]
         for lifetime in (1, 5, 10, 25):
-            assert share_living(runs, lifetime) == pytest.approx(plain_share(runs, lifetime), abs=1e-12)
+            assert RunEvidence([as_arrays(runs)]).share_living(lifetime) == pytest.approx(
+                plain_share(runs, lifetime), abs=1e-12
+            )
 
 
 def test_a_late_entry_counts_only_from_its_age_on() -> None:
     young = [ObservedRun(0, HOUR_US, revoked=True)]
     old = [ObservedRun(2 * HOUR_US, 5 * HOUR_US, revoked=False)] * 9
-    assert share_living([*young, *old], 3 * HOUR_US) == 0.0
+    assert RunEvidence([as_arrays([*young, *old])]).share_living(3 * HOUR_US) == 0.0
     entered = [ObservedRun(0, 5 * HOUR_US, revoked=False)] * 9
-    assert share_living([*young, *entered], 3 * HOUR_US) == pytest.approx(0.9)
+    assert RunEvidence([as_arrays([*young, *entered])]).share_living(3 * HOUR_US) == pytest.approx(0.9)
 
 
 def pools(runs: dict[PoolName, list[ObservedRun]], rates: dict[PoolName, ProviderRate] | None = None) -> ObservedPools:
-    return ObservedPools(runs, rates or {})
+    return ObservedPools({name: as_arrays(some) for name, some in runs.items()}, rates or {})
 
 
 def share(found: ObservedPools, pool: PoolName = POOL, lifetime_us: int = 6 * HOUR_US) -> float:

@@ -132,3 +132,30 @@ def test_targets_of_the_least_shares_are_numbers() -> None:
         assert found == sorted(found)
         assert found[0] < 1e-300
         assert 0.0 < found[2] < 1e-298
+
+
+class CountedWork(ReplayWork):
+    """Work that counts its replays."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def replayed(self, *asked: object) -> np.ndarray:
+        self.count += 1
+        return super().replayed(*asked)  # type: ignore[arg-type]
+
+
+def test_the_options_of_jobs_that_are_alike_are_found_once() -> None:
+    deadline_us, pools = NOW_US + 10 * HOUR_US, [rated(), rated(2.0)]
+    alike = [PlanJob(f"j{n}", HOUR_US, 1.0, 1.0, deadline_us, 0.5) for n in range(20)]
+    other = PlanJob("other", 2 * HOUR_US, 1.0, 1.0, deadline_us, 0.5)
+    counts = []
+    for jobs in ([alike[0]], alike, [*alike, other]):
+        work = CountedWork()
+        made = make_plan(asked(*jobs), pools, work)
+        assert [one.job.id for one in made.jobs] == [job.id for job in jobs]
+        counts.append(work.count - len(jobs))
+    assert counts == [2, 2, 4]
+    alone = make_plan(asked(other), pools).jobs[0]
+    assert (alone.chosen, alone.ways) == (made.jobs[-1].chosen, made.jobs[-1].ways)

@@ -356,3 +356,23 @@ def test_machine_types_are_read_or_refused(tmp_path: Path) -> None:
             read_types([header, bad])
     with pytest.raises(InputError, match="No such file"):
         read_machine_types(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"{HEADER}\n", "holds no price: after its header, or in its list, nothing follows"),
+        (json.dumps({"SpotPriceHistory": []}), "holds no price: after its header, or in its list, nothing follows"),
+        (f"{HEADER}\n{line('soon', '1')}\n", "holds no price that could be taken; line 2: 'soon' is no RFC 3339 time"),
+        (
+            json.dumps({"Items": [{"skuName": "D2", "retailPrice": 1.0}]}),
+            "holds no price of a spot machine for an hour, but 1 of other products",
+        ),
+    ],
+)
+def test_a_file_without_any_price_says_why(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "prices"
+    path.write_text(text)
+    with pytest.raises(InputError) as told:
+        read_prices(path, NOW_US)
+    assert str(told.value).startswith(f"{path}: {why}")

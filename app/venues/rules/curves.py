@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from app.domain.times import HOUR_US
 from app.engine.cluster import Ints
-from app.venues.rules.bounds import least_survival, windows_of
+from app.venues.rules.bounds import least_survival
 from app.venues.rules.drawing import PricedPools
 from app.venues.rules.features import EVERY_US
 from app.venues.rules.history import Dollars, PoolName, PriceSteps
 from app.venues.rules.observed import ObservedPools, QuoteSource
 from app.venues.rules.quotes import CONFIDENCE, LEAST_HISTORY_US, ROUNDING, QuoteReason, known_us, past_until
-from app.venues.rules.survival import begun_under, highest_within, lattice, least_bid, prices_at, share_surviving
+from app.venues.rules.survival import highest_within, lattice, least_bid, prices_at, seen_under
 from app.venues.rules.training import LEAST_KNOWN_US, TrainedSurvival
 
 LIFETIMES_US = tuple(
@@ -127,8 +127,7 @@ def _counted(
 ) -> SurvivalCurve:
     prices, points = prices_at(past.at_us, past.price, starts_us), []
     for lifetime_us, one in zip(question.lifetimes_us, highest, strict=True):
-        begun = begun_under(one, prices, bid)
-        share, windows = share_surviving(begun, bid), windows_of(begun, starts_us, lifetime_us)
+        share, windows = seen_under(one, prices, starts_us, bid, lifetime_us)
         known = None if isnan(share) else share
         at_least = None if known is None else least_survival(known, windows, question.effect, CONFIDENCE)
         points.append(SurvivalPoint(lifetime_us, known, at_least, windows))

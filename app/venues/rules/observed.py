@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from app.domain.times import DAY_US, SECOND_US
+from app.engine.cluster import Bools, Ints
 from app.venues.rules.bounds import least_survival
 from app.venues.rules.history import PoolName
 from app.venues.rules.rates import ProviderRate, RateKind
@@ -59,6 +60,14 @@ class Sighting(NamedTuple):
     kind: SightingKind
 
 
+class SeenOne(NamedTuple):
+    """Something that was seen of a known pool."""
+
+    instance: str
+    at_us: int
+    kind: SightingKind
+
+
 class ObservedRun(NamedTuple):
     """A machine's ages when it was first and last known to live, and if it was taken back then."""
 
@@ -87,21 +96,61 @@ class ObservedSurvival:
     source: QuoteSource
 
 
-def runs_of(seen: Iterable[Sighting], until_us: int) -> dict[PoolName, list[ObservedRun]]:
+class PoolRuns(NamedTuple):
+    """The runs of one pool as arrays, and the times at which those machines began of which no end was told."""
+
+    from_us: Ints
+    to_us: Ints
+    revoked: Bools
+    begun_us: Ints
+
+    def until(self, until_us: int) -> PoolRuns:
+        """Return them as of a time, by which all of it was seen: of whose end nothing was told lived until then."""
+        lived_us = until_us - self.begun_us[self.begun_us < until_us]
+        return PoolRuns(
+            np.concatenate([self.from_us, np.zeros(len(lived_us), np.int64)]),
+            np.concatenate([self.to_us, lived_us]),
+            np.concatenate([self.revoked, np.zeros(len(lived_us), np.bool_)]),
+            self.begun_us[:0],
+        )
+
+
+def as_arrays(runs: Sequence[ObservedRun], begun_us: Sequence[int] = ()) -> PoolRuns:
+    """Return runs as arrays, in the same order, with the times at which those began that still live."""
+    return PoolRuns(
+        np.array([run.from_us for run in runs], np.int64),
+        np.array([run.to_us for run in runs], np.int64),
+        np.array([run.revoked for run in runs], np.bool_),
+        np.array(begun_us, np.int64),
+    )
+
+
+def runs_of(seen: Iterable[Sighting], until_us: int) -> dict[PoolName, PoolRuns]:
     """Return the runs of each pool from what was seen by a time, in any order."""
-    of_one = defaultdict[tuple[PoolName, str], list[tuple[int, SightingKind]]](list)
+    of_pool = defaultdict[PoolName, list[SeenOne]](list)
     for one in seen:
         if one.at_us <= until_us:
-            of_one[one.pool, one.instance].append((one.at_us, one.kind))
-    found = defaultdict[PoolName, list[ObservedRun]](list)
-    for (pool, _), told in sorted(of_one.items()):
+            of_pool[one.pool].append(SeenOne(*one[1:]))
+    found = {pool: runs_of_pool(some).until(until_us) for pool, some in sorted(of_pool.items())}
+    return {pool: runs for pool, runs in found.items() if len(runs.to_us)}
+
+
+def runs_of_pool(seen: Iterable[SeenOne]) -> PoolRuns:
+    """Return the runs of one pool from what was seen of it, in any order."""
+    of_one = defaultdict[str, list[tuple[int, SightingKind]]](list)
+    for instance, at_us, kind in seen:
+        of_one[instance].append((at_us, kind))
+    found, living = list[ObservedRun](), list[int]()
+    for told in of_one.values():
         told.sort(key=lambda one: (one[0], one[1] is not SightingKind.NOTICE, one[1]))
-        found[pool] += _runs_of_instance(told, until_us) + _runs_of_probes(told)
-    return {pool: runs for pool, runs in found.items() if runs}
+        ended, begun_us = _runs_of_instance(told)
+        found += ended + _runs_of_probes(told)
+        living += [] if begun_us is None else [begun_us]
+    return as_arrays(found, living)
 
 
-def _runs_of_instance(told: Sequence[tuple[int, SightingKind]], until_us: int) -> list[ObservedRun]:
-    """Return the runs between a start and what ended it; one of which no end is told lives until now."""
+def _runs_of_instance(told: Sequence[tuple[int, SightingKind]]) -> tuple[list[ObservedRun], int | None]:
+    """Return the runs between a start and what ended it, and the start of one of which no end is told."""
     found, begun_us, noticed_us = [], None, None
     for at_us, kind in told:
         if kind is SightingKind.STARTED and begun_us is None:
@@ -112,9 +161,7 @@ def _runs_of_instance(told: Sequence[tuple[int, SightingKind]], until_us: int) -
             was_told = noticed_us is not None and at_us - noticed_us <= _NOTICE_US
             found.append(ObservedRun(0, at_us - begun_us, kind is SightingKind.REVOKED or was_told))
             begun_us = None
-    if begun_us is not None and until_us > begun_us:
-        found.append(ObservedRun(0, until_us - begun_us, revoked=False))
-    return [run for run in found if run.to_us > 0 or run.revoked]
+    return [run for run in found if run.to_us > 0 or run.revoked], begun_us
 
 
 def _runs_of_probes(told: Sequence[tuple[int, SightingKind]]) -> list[ObservedRun]:
@@ -136,16 +183,29 @@ def _runs_of_probes(told: Sequence[tuple[int, SightingKind]]) -> list[ObservedRu
     return found
 
 
-def share_living(runs: Sequence[ObservedRun], lifetime_us: int) -> float:
-    """Return the Kaplan-Meier estimate of P(T >= lifetime) with delayed entry; 1 without a revocation.
+class RunEvidence:
+    """Runs as they are asked for many lifetimes: those revoked by age, each age with the share that lived through it.
 
     At each age at which one was revoked, those count that entered before it and were not gone before it.
     """
-    from_us = np.sort(np.array([run.from_us or -1 for run in runs], np.int64))
-    to_us = np.sort(np.array([run.to_us for run in runs], np.int64))
-    ages, lost = np.unique([run.to_us for run in runs if run.revoked and run.to_us < lifetime_us], return_counts=True)
-    at_risk = from_us.searchsorted(ages, side="left") - to_us.searchsorted(ages, side="left")
-    return float(np.prod(1.0 - lost / np.maximum(at_risk, lost)))
+
+    def __init__(self, parts: Sequence[PoolRuns]) -> None:
+        runs = as_arrays([]) if not parts else PoolRuns(*(np.concatenate(some) for some in zip(*parts, strict=True)))
+        self._lived_us = runs.to_us - runs.from_us
+        self.count, self.revoked = len(self._lived_us), int(runs.revoked.sum())
+        self.lived_us = float(self._lived_us.sum(dtype=np.float64))
+        from_us, to_us = np.sort(np.where(runs.from_us == 0, -1, runs.from_us)), np.sort(runs.to_us)
+        self._ages, lost = np.unique(runs.to_us[runs.revoked], return_counts=True)
+        at_risk = from_us.searchsorted(self._ages, side="left") - to_us.searchsorted(self._ages, side="left")
+        self._lived_on = 1.0 - lost / np.maximum(at_risk, lost)
+
+    def share_living(self, lifetime_us: int) -> float:
+        """Return the Kaplan-Meier estimate of P(T >= lifetime) with delayed entry; 1 without a revocation."""
+        return float(np.prod(self._lived_on[: self._ages.searchsorted(lifetime_us, side="left")]))
+
+    def windows(self, lifetime_us: int) -> int:
+        """Return how many lifetimes lie in the runs, one after another in each."""
+        return int((self._lived_us // lifetime_us).sum(dtype=np.float64))
 
 
 class _Shown(NamedTuple):
@@ -155,7 +215,7 @@ class _Shown(NamedTuple):
     revoked: int
     share: float
     windows: int
-    lived_us: int
+    lived_us: float
 
 
 class ObservedPools:
@@ -164,12 +224,13 @@ class ObservedPools:
     What several pools belong to is looked at once for a lifetime.
     """
 
-    def __init__(self, runs: Mapping[PoolName, Sequence[ObservedRun]], rates: Mapping[PoolName, ProviderRate]) -> None:
+    def __init__(self, runs: Mapping[PoolName, PoolRuns], rates: Mapping[PoolName, ProviderRate]) -> None:
         self._rates = rates
-        self._runs = defaultdict[tuple[str, ...], list[ObservedRun]](list)
+        self._runs = defaultdict[tuple[str, ...], list[PoolRuns]](list)
         for pool, of_pool in runs.items():
             for words in _belongs(pool):
-                self._runs[words] += of_pool
+                self._runs[words].append(of_pool)
+        self._evidence: dict[tuple[str, ...], RunEvidence] = {}
         self._seen: dict[tuple[tuple[str, ...], int], _Shown] = {}
 
     def survival(self, pool: PoolName, lifetime_us: int, effect: int, confidence: float) -> ObservedSurvival | None:
@@ -190,7 +251,9 @@ class ObservedPools:
         if found is None:
             if len(self._seen) >= _MOST_SEEN:
                 self._seen.clear()
-            found = self._seen[words, lifetime_us] = _shown(self._runs.get(words, ()), lifetime_us)
+            if (evidence := self._evidence.get(words)) is None:
+                evidence = self._evidence[words] = RunEvidence(self._runs.get(words, ()))
+            found = self._seen[words, lifetime_us] = _shown(evidence, lifetime_us)
         return found
 
     def _prior(self, pool: PoolName, of_region: _Shown, lifetime_us: int) -> tuple[float, QuoteSource | None]:
@@ -202,14 +265,9 @@ class ObservedPools:
         return (1.0, None) if per_us is None else (exp(-per_us * lifetime_us), QuoteSource.PROVIDER_RATE)
 
 
-def _shown(runs: Sequence[ObservedRun], lifetime_us: int) -> _Shown:
-    return _Shown(
-        len(runs),
-        sum(run.revoked for run in runs),
-        share_living(runs, lifetime_us) if runs else 1.0,
-        sum((run.to_us - run.from_us) // lifetime_us for run in runs),
-        sum(run.to_us - run.from_us for run in runs),
-    )
+def _shown(found: RunEvidence, lifetime_us: int) -> _Shown:
+    share, windows = found.share_living(lifetime_us), found.windows(lifetime_us)
+    return _Shown(found.count, found.revoked, share, windows, found.lived_us)
 
 
 def _weight(level: _Shown, *, is_root: bool, has_prior: bool) -> float:

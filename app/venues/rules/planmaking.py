@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, inf, isfinite, isnan
+from operator import itemgetter
 
 import numpy as np
 
@@ -114,9 +115,7 @@ def make_plan(question: PlanQuestion, pools: Sequence[PlanPool], work: ReplayWor
     work = work or ReplayWork()
     known = [known_pool(pool, question.window_us) for pool in work.each(pools)]
     fixed = [fixed_machine(job, pools, question) for job in work.each(question.jobs)]
-    options = [
-        job_options(job, known, of_job, question, work) for job, of_job in zip(question.jobs, fixed, strict=True)
-    ]
+    options = _all_options(known, fixed, question, work)
     choice = choose_options(options, pools, question.limits)
     if choice is None:
         raise BudgetImpossible(sum(min(one.cost for one in of_job) for of_job in options))
@@ -133,21 +132,33 @@ def make_plan(question: PlanQuestion, pools: Sequence[PlanPool], work: ReplayWor
 def fixed_machine(job: PlanJob, pools: Sequence[PlanPool], question: PlanQuestion) -> FixedMachine | None:
     """Return the cheapest machine on demand that meets a job's deadline. Raises DeadlineImpossible."""
     found, earliest_us = list[FixedMachine](), inf
-    for at, pool in enumerate(pools):
-        run_us = job.run_us(pool.machine)
-        if isnan(pool.machine.on_demand) or run_us == inf:
+    firsts = {pools[at].machine: at for at in reversed(range(len(pools)))}
+    for machine, at in sorted(firsts.items(), key=itemgetter(1)):
+        run_us = job.run_us(machine)
+        if isnan(machine.on_demand) or run_us == inf:
             continue
         takes_us = run_us + question.launch_us
         earliest_us = min(earliest_us, takes_us)
         if job.deadline_us is None or takes_us <= job.deadline_us - question.now_us:
             read_us = job.checkpoint.read_us if job.checkpoint is not None else 0.0
             times = WayTimes(run_us, read_us=read_us, launch_us=question.launch_us)
-            price = pool.machine.on_demand
+            price = machine.on_demand
             found.append(FixedMachine(at, times, price, price * ceil(takes_us / HOUR_US - 1e-9)))
     if not found and job.deadline_us is not None:
         in_time = question.now_us + ceil(earliest_us / SECOND_US) * SECOND_US if isfinite(earliest_us) else None
         raise DeadlineImpossible(job.id, in_time)
     return min(found, key=lambda one: one.cost, default=None)
+
+
+def _all_options(
+    known: Sequence[KnownPool], fixed: Sequence[FixedMachine | None], question: PlanQuestion, work: ReplayWork
+) -> list[list[PlanOption]]:
+    """Return the options of each job; those of jobs that differ in nothing but their ids are found once."""
+    found, alike = dict[PlanJob, list[PlanOption]](), [job._replace(id="") for job in question.jobs]
+    for job, like, of_job in zip(question.jobs, alike, fixed, strict=True):
+        if like not in found:
+            found[like] = job_options(job, known, of_job, question, work)
+    return [found[like] for like in alike]
 
 
 def job_options(

@@ -15,7 +15,7 @@ import numpy as np
 
 from app.domain.times import DAY_US, HOUR_US
 from app.engine.cluster import Ints
-from app.venues.rules.bounds import FIRST_EFFECT, least_survival, windows_of
+from app.venues.rules.bounds import FIRST_EFFECT, least_survival
 from app.venues.rules.checkpoints import CheckpointRule, interval_us
 from app.venues.rules.cost import average_price
 from app.venues.rules.features import EVERY_US, features_of
@@ -35,13 +35,12 @@ from app.venues.rules.jobsteps import JobPolicy, WayTimes
 from app.venues.rules.planned import FIXED_POOL, NO_POOL, PlanJob, PlanOption, PlanPool
 from app.venues.rules.quotes import CONFIDENCE
 from app.venues.rules.survival import (
-    begun_under,
     highest_within,
     lattice,
     least_shares,
     prices_at,
     revocations_under,
-    share_surviving,
+    seen_under,
 )
 
 NEAREST = 60
@@ -75,11 +74,12 @@ class AskedBid(NamedTuple):
 
 
 class SeenPast(NamedTuple):
-    """The highest prices within a job's run from all starts, and the nearest starts with their weights."""
+    """The highest prices within a job's run from all starts, the nearest starts with their weights, and the way."""
 
     highest: Dollars
     near: Ints
     weights: Dollars
+    way: ReplayedWays
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,14 @@ def known_pool(pool: PlanPool, window_us: int) -> KnownPool:
 
 def screened(job: PlanJob, pools: Sequence[KnownPool]) -> list[int]:
     """Return the pools that are worth a closer look for a job: the cheapest by a rough guess, and one of each group."""
-    scores = [(_score(job, one), at) for at, one in enumerate(pools)]
+    runs_us = {machine: job.run_us(machine) for machine in {one.pool.machine for one in pools}}
+    scores = [(_score(job, one, runs_us[one.pool.machine]), at) for at, one in enumerate(pools)]
     ranked = [at for score, at in sorted(scores) if score < inf]
     firsts = {pools[at].pool.group: at for at in reversed(ranked)}
-    return [*dict.fromkeys([*ranked[:_SCREENED], *[at for at in ranked if at in firsts.values()][:_SCREENED]])]
+    return [*dict.fromkeys([*ranked[:_SCREENED], *sorted(firsts.values(), key=scores.__getitem__)[:_SCREENED]])]
 
 
-def _score(job: PlanJob, known: KnownPool) -> float:
-    run_us = job.run_us(known.pool.machine)
+def _score(job: PlanJob, known: KnownPool, run_us: float) -> float:
     if run_us == inf:
         return inf
     again = min(known.hazard_per_us * run_us / 2.0, 1.0)
@@ -143,7 +143,7 @@ def pool_options(
     highest = highest_within(known.pool.past, known.starts_us, int(run_us) + launch_us)
     policy, terms = terms_of(job, fixed, now_us)
     near = _nearest(known, known.pool.past, terms.left_us)
-    seen = SeenPast(highest, near, _weights(known, known.pool.past, near))
+    seen = SeenPast(highest, near, _weights(known, known.pool.past, near), ways_of([(known.pool, 0.0)]))
     bids = _bids(known, highest)
     chances = _chances(known, known.pool.past, bids, int(run_us) + launch_us)
     asked = [AskedBid(run_us, launch_us, *one) for one in zip(bids, chances, strict=True)]
@@ -229,17 +229,16 @@ def _priced(
     """Return a bid with its survival and cost; None if the past shows no start like now that could be watched."""
     (run_us, launch_us, bid, chance), past, near = asked, known.pool.past, seen.near
     assert past is not None
-    begun = begun_under(seen.highest, known.prices, bid)
-    shown = share_surviving(begun, bid)
+    shown, windows = seen_under(seen.highest, known.prices, known.starts_us, bid, int(run_us) + launch_us)
     if isnan(shown):
         return None
     times = _times(job, run_us, launch_us, _hazard_per_us(past, bid))
     starts = ReplayedStarts(known.starts_us[near], known.pool.price / known.prices[near], np.full((len(near), 1), inf))
-    found = work.replayed(job.id, starts, ways_of([(known.pool, bid)]), rules[1], *_with(rules[0], times))
+    ways = seen.way._replace(bids=np.array([bid]))
+    found = work.replayed(job.id, starts, ways, rules[1], *_with(rules[0], times))
     calm = known.pool.price * ceil((launch_us + run_us) / HOUR_US)
     cost, done, lived = _means(found, seen.weights, (calm, shown))
     lived = lived if isnan(chance) else chance
-    windows = windows_of(begun, known.starts_us, int(run_us) + launch_us)
     at_least = least_survival(min(lived, shown), windows, FIRST_EFFECT, CONFIDENCE)
     return PlanOption(at, bid, times, lived, at_least, windows, cost, done, _loss(job, cost, done))
 

@@ -13,13 +13,13 @@ from math import ceil, isnan
 import numpy as np
 
 from app.domain.times import DAY_US, HOUR_US
-from app.venues.rules.bounds import least_survival, windows_of
+from app.venues.rules.bounds import least_survival
 from app.venues.rules.cost import analog_cost, past_starts
 from app.venues.rules.drawing import PricedPools
 from app.venues.rules.features import EVERY_US
 from app.venues.rules.history import PriceSteps
 from app.venues.rules.observed import ObservedSurvival, QuoteSource
-from app.venues.rules.survival import begun_under, highest_within, lattice, least_bid, share_surviving
+from app.venues.rules.survival import highest_within, lattice, least_bid, seen_under
 from app.venues.rules.training import LEAST_KNOWN_US, TrainedSurvival
 
 LEAST_HISTORY_US = DAY_US
@@ -73,8 +73,7 @@ def pool_quote(
     if isnan(bid):
         return PoolQuote(price, why_not=QuoteReason.HISTORY_TOO_SHORT)
     starts = past_starts(past, window_us, bid)
-    begun = begun_under(highest, starts.prices, bid)
-    survival, windows = share_surviving(begun, bid), windows_of(begun, starts_us, lifetime_us)
+    survival, windows = seen_under(highest, starts.prices, starts_us, bid, lifetime_us)
     if isnan(survival):
         return PoolQuote(price, why_not=QuoteReason.HISTORY_TOO_SHORT)
     at_least = least_survival(survival, windows, effect, CONFIDENCE)
@@ -95,8 +94,8 @@ def learned_quote(
     chance = min(found, probability)  # calibrated are bids of a level; what a bid says beyond it is too much
     starts_us = lattice(max(int(past.at_us[0]), past.end_us - window_us), past.end_us, EVERY_US)
     starts = past_starts(past, window_us, bid)
-    begun = begun_under(highest_within(past, starts_us, lifetime_us), starts.prices, bid)
-    seen, windows = share_surviving(begun, bid), windows_of(begun, starts_us, lifetime_us)
+    highest = highest_within(past, starts_us, lifetime_us)
+    seen, windows = seen_under(highest, starts.prices, starts_us, bid, lifetime_us)
     if isnan(seen):
         return PoolQuote(price, why_not=QuoteReason.HISTORY_TOO_SHORT)
     at_least = min(least_survival(seen, windows, effect, CONFIDENCE), chance)

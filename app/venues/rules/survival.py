@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 
@@ -149,14 +150,13 @@ def _step_end(at_us: Ints, end_us: int, step: int) -> int:
 def least_bid(highest: Dollars, share: float, price_now: float) -> float:
     """Return the least bid, not below the price now, under which a share of the starts survives; NaN without any.
 
-    It is the quantile of the running maximum (`highest_within`), exact and for all shares from one sort; the thesis'
-    bid (4.8) found without a search.
+    It is the quantile of the running maximum (`highest_within`), exact: the thesis' bid (4.8) found without a search.
     """
-    known = np.sort(highest[~np.isnan(highest)])
+    known = highest[~np.isnan(highest)]
     if not len(known):
         return float("nan")
     rank = ceil(share * len(known) - 1e-9)
-    return max(price_now, float(known[rank - 1])) if rank else price_now
+    return max(price_now, float(np.partition(known, rank - 1)[rank - 1])) if rank else price_now
 
 
 def share_surviving(highest: Dollars, bid: float) -> float:
@@ -168,6 +168,38 @@ def share_surviving(highest: Dollars, bid: float) -> float:
 def begun_under(highest: Dollars, prices: Dollars, bid: float) -> Dollars:
     """Return the running maxima of the starts that a bid could make, at a price of at most the bid; NaN for others."""
     return np.asarray(np.where(prices <= bid, highest, np.nan), np.float64)
+
+
+class SeenUnder(NamedTuple):
+    """The share that lived of the starts that a bid could make, NaN without any, and how many a lifetime apart."""
+
+    share: float
+    windows: int
+
+
+def seen_under(highest: Dollars, prices: Dollars, starts_us: Ints, bid: float, lifetime_us: int) -> SeenUnder:
+    """Return what a bid's starts show, as `begun_under`, `share_surviving` and `windows_of` say it, in one pass.
+
+    `highest` (n) as `highest_within` gives it, `prices` (n) at the rising starts (n).
+    """
+    known, lived, windows = counted_under(highest, prices, starts_us, bid, lifetime_us)
+    return SeenUnder(lived / known if known else float("nan"), windows)
+
+
+@compiled
+def counted_under(
+    highest: Dollars, prices: Dollars, starts_us: Ints, bid: float, lifetime_us: int
+) -> tuple[int, int, int]:
+    """Return how many starts a bid could make whose end is known, how many of them lived, and how many windows."""
+    known, lived, windows, last_us = 0, 0, 0, 0
+    for start in range(highest.shape[0]):
+        if prices[start] <= bid and not np.isnan(highest[start]):
+            known += 1
+            lived += highest[start] <= bid
+            if windows == 0 or starts_us[start] - last_us >= lifetime_us:
+                windows += 1
+                last_us = starts_us[start]
+    return known, lived, windows
 
 
 def availability_bid(steps: PriceSteps, share: float, price_now: float) -> float:
@@ -191,10 +223,11 @@ def least_shares(highest: Dollars, shares: Sequence[float]) -> Dollars:
 
     As `least_bid`, but for several shares and whatever the price is now.
     """
-    known = np.sort(highest[~np.isnan(highest)])
+    known = highest[~np.isnan(highest)]
     if not len(known):
         return np.full(len(shares), np.nan)
     ranks = [ceil(share * len(known) - 1e-9) for share in shares]
+    known.partition(sorted({max(rank - 1, 0) for rank in ranks}))
     return np.array([known[rank - 1] if rank else -np.inf for rank in ranks])
 
 

@@ -7,11 +7,9 @@ would change nothing; of several prices of a pool at one time the highest stays.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,9 +107,11 @@ _DAYS_OF_POOL = """
 SELECT pool_id, at_us, micro FROM price_day WHERE pool_id = %(pool)s AND day BETWEEN %(first)s AND %(last)s ORDER BY day
 """
 _PASTS = """
-SELECT pool_id, array_send(at_us), array_send(micro) FROM price_day
-WHERE pool_id = ANY(%(pools)s) AND day BETWEEN %(first)s AND %(last)s ORDER BY pool_id, day
+SELECT pool_id, string_agg(array_send(at_us), ''::bytea ORDER BY day),
+    string_agg(array_send(micro), ''::bytea ORDER BY day), array_agg(cardinality(at_us) ORDER BY day)
+FROM price_day WHERE pool_id = ANY(%(pools)s) AND day BETWEEN %(first)s AND %(last)s GROUP BY pool_id ORDER BY pool_id
 """
+"""A pool is one row: of thousands of small ones each takes the driver longer than what is in it."""
 
 
 _POOLS_AT_ONCE, _ROWS_AT_ONCE = 50, 500
@@ -298,16 +298,16 @@ class VenuePriceStore:
 
 
 def _pasts(rows: Iterable[Sequence[Any]]) -> list[PoolPast]:
-    return [_past(*of_pool) for of_pool in itertools.groupby(rows, itemgetter(0))]
+    return [PoolPast(pool_id, _sent(at_us, counts), _sent(micro, counts)) for pool_id, at_us, micro, counts in rows]
 
 
-def _past(pool_id: int, days: Iterable[Sequence[Any]]) -> PoolPast:
-    """Return a pool's days, as `_PASTS` has them in order, as one."""
-    at_us, micro = zip(*((day[1][_SENT_HEAD:], day[2][_SENT_HEAD:]) for day in days), strict=True)
-    return PoolPast(pool_id, _sent(at_us), _sent(micro))
-
-
-def _sent(parts: Iterable[bytes]) -> Ints:
+def _sent(arrays: bytes, counts: Sequence[int]) -> Ints:
+    """Return the values of arrays of so many values, one after the other."""
+    parts, begin = [], 0
+    for count in counts:
+        begin += _SENT_HEAD
+        parts.append(arrays[begin : begin + count * _SENT.itemsize])
+        begin += count * _SENT.itemsize
     return np.frombuffer(b"".join(parts), _SENT)["value"].astype(np.int64)
 
 

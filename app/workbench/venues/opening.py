@@ -44,9 +44,18 @@ def read_price_files(paths: Sequence[Path], now_us: int) -> PriceRows:
         if len(paths) > 1:
             rows.refused[told:] = [one._replace(why=f"{path.name}: {one.why}") for one in rows.refused[told:]]
     if not rows.rows and not rows.rates:
-        why = f"line {rows.refused[0].line}: {rows.refused[0].why}" if rows.refused else "the file is empty"
-        raise InputError(f"{paths[0]}: holds no price that could be taken; {why}")
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        raise InputError(f"{paths[0]}{more}: {_why_nothing(rows)}")
     return rows
+
+
+def _why_nothing(rows: PriceRows) -> str:
+    """Return why nothing was taken of files whose form is known."""
+    if rows.refused:
+        return f"holds no price that could be taken; line {rows.refused[0].line}: {rows.refused[0].why}"
+    if rows.other_count:
+        return f"holds no price of a spot machine for an hour, but {rows.other_count:,} of other products"
+    return "holds no price: after its header, or in its list, nothing follows"
 
 
 def read_gap_file(path: Path, now_us: int) -> list[SilentStretch]:
