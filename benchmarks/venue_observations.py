@@ -24,7 +24,8 @@ import httpx2
 from app.domain.times import DAY_US, HOUR_US, rfc3339
 from app.platform.database.migrating import upgrade
 from app.platform.settings import Settings
-from app.processes.wiring import database_url, open_venue_imports
+from app.processes.import_wiring import open_venue_imports
+from app.processes.wiring import database_url
 from app.venues.rules.pricefiles import CSV_COLUMNS, PriceRows, read_csv
 from app.venues.rules.rates import RevokedBy
 from app.venues.rules.types import LISTED
