@@ -31,6 +31,8 @@ LONGEST_PAUSE_S = 30.0
 BROKEN_AFTER = 5
 _SILENT_FOR_S, _ASKED_AT_MOST_S = 60.0, 600.0
 """A host is asked for its last word for the longer time at most, or until it has answered nothing for the shorter."""
+_ABSENT_S = 15.0
+"""Whoever has not looked for so long did not ask meanwhile, and so begins anew to wait."""
 _ALIVE_S = 1.0
 """A peer that answered a message within this time does not fail for another one."""
 _FAILS_FOR_S = 2.0
@@ -170,18 +172,26 @@ class LastWords:
     def __init__(self) -> None:
         self._since_s: dict[Pair, dict[Attempt, float]] = {}
         self._failed: dict[Pair, set[Attempt]] = {}
+        self._asked_s: dict[Pair, float] = {}
 
     def ask(self, pair: Pair, overdue: Iterable[Attempt]) -> None:
         """Note for all attempts of a pair whose lease is over that the host is asked from now on, if it was not yet."""
-        before, now_s = self._since_s.get(pair, {}), monotonic()
+        now_s = monotonic()
+        before = self._since_s.get(pair, {}) if self._asks(pair) else {}
+        self._asked_s[pair] = now_s
         self._since_s[pair] = since_s = {key: before.get(key, now_s) for key in overdue}
         self._failed[pair] = self._failed.get(pair, set()) & since_s.keys()
         if not since_s:
-            del self._since_s[pair], self._failed[pair]
+            del self._since_s[pair], self._failed[pair], self._asked_s[pair]
 
     def over(self, pair: Pair, contact: Contact) -> set[Attempt]:
         """Return the attempts that wait no more: the host said something, could not be reached, or took too long."""
-        return {key for key in self._since_s.get(pair, {}) if not self.is_awaited(pair, key, contact)}
+        since_s = self._since_s.get(pair, {}) if self._asks(pair) else {}
+        return {key for key in since_s if not self.is_awaited(pair, key, contact)}
+
+    def _asks(self, pair: Pair) -> bool:
+        """Return False after a time in which this worker stood still, had no database, or did not have the talk."""
+        return monotonic() < self._asked_s.get(pair, -inf) + _ABSENT_S
 
     def is_awaited(self, pair: Pair, key: Attempt, contact: Contact) -> bool:
         """Return True for an attempt that waits, which is asked for at once, whatever failed before."""

@@ -123,18 +123,37 @@ def test_a_failure_ends_the_wait_for_what_it_was_about_alone(monkeypatch: pytest
 
 def test_a_last_word_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, contact, words = Clock(monkeypatch), Contact(), asked(LastWords(), WAITS)
-    clock.now_s += 59
+    go_on(clock, words, 59)
     assert words.over(PAIR, contact) == set()
     contact.heard()
-    clock.now_s += 59
+    go_on(clock, words, 59)
     assert words.over(PAIR, contact) == set(), "it answered for others, and is slow"
-    clock.now_s += 1
+    go_on(clock, words, 1)
     assert words.over(PAIR, contact) == {WAITS}, "nothing for a minute"
     contact.heard()
     assert words.over(PAIR, contact) == set()
-    clock.now_s += 600
+    go_on(clock, words, 600)
     contact.heard()
     assert words.over(PAIR, contact) == {WAITS}
+
+
+def test_a_time_in_which_nobody_asked_is_no_silence_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker was stopped, or had no database."""
+    clock, contact, words = Clock(monkeypatch), Contact(), asked(LastWords(), WAITS)
+    clock.now_s += 70
+    assert words.over(PAIR, contact) == set(), "answers may have come meanwhile"
+    assert asked(words, WAITS).over(PAIR, contact) == set()
+    go_on(clock, words, 59)
+    assert words.over(PAIR, contact) == set()
+    go_on(clock, words, 1)
+    assert words.over(PAIR, contact) == {WAITS}
+
+
+def go_on(clock: Clock, words: LastWords, seconds: int) -> None:
+    """Let time pass, in which the host is asked for what waits."""
+    for _ in range(seconds):
+        clock.now_s += 1
+        asked(words, WAITS)
 
 
 def test_offers_of_other_clouds_take_places_as_long_as_they_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
