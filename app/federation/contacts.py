@@ -32,7 +32,7 @@ BROKEN_AFTER = 5
 _SILENT_FOR_S, _ASKED_AT_MOST_S = 60.0, 600.0
 """A host is asked for its last word for the longer time at most, or until it has answered nothing for the shorter."""
 _ABSENT_S = 15.0
-"""Whoever has not looked for so long did not ask meanwhile, and so begins anew to wait."""
+"""A worker that has not looked for so long did not ask meanwhile, and so begins anew to wait."""
 _ALIVE_S = 1.0
 """A peer that answered a message within this time does not fail for another one."""
 _FAILS_FOR_S = 2.0
