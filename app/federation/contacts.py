@@ -24,10 +24,15 @@ _NEWEST = 0.3
 _USED = 0.5
 """The share of the time for an answer in which a peer that goes on like this has answered all offers that are out."""
 _MOST_OFFERS = 1000
+_KNOWN_FOR_S = 5.0
+"""The time for which it is known how long an offer takes; an hour ago it may have taken less."""
+_QUICK_S = 1.0
 LONGEST_PAUSE_S = 30.0
 BROKEN_AFTER = 5
 _SILENT_FOR_S, _ASKED_AT_MOST_S = 60.0, 600.0
 """A host is asked for its last word for the longer time at most, or until it has answered nothing for the shorter."""
+_ABSENT_S = 15.0
+"""A worker that has not looked for so long did not ask meanwhile, and so begins anew to wait."""
 _ALIVE_S = 1.0
 """A peer that answered a message within this time does not fail for another one."""
 _FAILS_FOR_S = 2.0
@@ -56,7 +61,7 @@ class Contact:
 
     `messages`, `patient`: its places, the last ones of messages that are not urgent; `patient_out`: how many of these
     are taken. `heard_s`: when it last answered; `offer_took_s`, `took_s`: the time that it takes to answer an offer,
-    and another message. `offers`: what each cloud has out.
+    and another message, the former as of `timed_s`. `offers`: what each cloud has out.
     """
 
     failures: int = 0
@@ -67,6 +72,7 @@ class Contact:
     heard_s: float = -inf
     offer_took_s: float | None = None
     took_s: float | None = None
+    timed_s: float = -inf
     offers: dict[int, CloudOffers] = field(default_factory=dict)
     messages: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
     patient: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_PATIENT_AT_ONCE))
@@ -83,11 +89,13 @@ class Contact:
         self.failing_s = self.failed_s if self.failures == 1 else self.failing_s
         self.not_before_s = monotonic() + min(LONGEST_PAUSE_S, 2.0 ** (self.failures - 1))
 
-    def answered(self, sent_s: float, *, is_offer: bool) -> None:
-        """Note that a request was answered, or that no answer came in time."""
+    def answered(self, sent_s: float, *, is_offer: bool, is_word: bool) -> None:
+        """Note how long a request took. What failed at once, or was put off, says nothing of how long answers take."""
         took_s = monotonic() - sent_s
+        if not is_word and took_s < max(_QUICK_S, (self.offer_took_s if is_offer else self.took_s) or 0.0):
+            return
         if is_offer:
-            self.offer_took_s = _later(self.offer_took_s, took_s)
+            self.offer_took_s, self.timed_s = _later(self.offer_took_s, took_s), monotonic()
         else:
             self.took_s = _later(self.took_s, took_s)
 
@@ -103,13 +111,18 @@ class Contact:
     def most_offers(self, answer_s: float) -> int:
         """Return how many offers and awards may be out at a time, so that each offer is answered within its time.
 
-        They share places, so the slower kind counts. Offers to a peer that is broken end without a message.
+        They share places, so the slower kind counts. A peer that has answered no offer just now may have become slow;
+        and where another worker talks to it, this one would not know. Offers to a peer that is broken end without a
+        message.
         """
         if self.is_broken:
             return _MOST_OFFERS
-        took_s = max(self.offer_took_s or 0.0, self.took_s or 0.0)
-        rounds = 1.0 if self.offer_took_s is None else _USED * answer_s / max(took_s, 1e-3)
-        return min(max(self.at_once - self.patient_out, 1) * max(int(rounds), 1), _MOST_OFFERS)
+        took_s, places = max(self.offer_took_s or 0.0, self.took_s or 0.0), max(self.at_once - self.patient_out, 1)
+        if self.offer_took_s is None:
+            return places
+        if monotonic() > self.timed_s + max(_KNOWN_FOR_S, 2.0 * took_s):
+            return min(places, _AT_FIRST)
+        return min(places * max(int(_USED * answer_s / max(took_s, 1e-3)), 1), _MOST_OFFERS)
 
     @asynccontextmanager
     async def place(self, *, is_urgent: bool) -> AsyncIterator[None]:
@@ -159,18 +172,26 @@ class LastWords:
     def __init__(self) -> None:
         self._since_s: dict[Pair, dict[Attempt, float]] = {}
         self._failed: dict[Pair, set[Attempt]] = {}
+        self._asked_s: dict[Pair, float] = {}
 
     def ask(self, pair: Pair, overdue: Iterable[Attempt]) -> None:
         """Note for all attempts of a pair whose lease is over that the host is asked from now on, if it was not yet."""
-        before, now_s = self._since_s.get(pair, {}), monotonic()
+        now_s = monotonic()
+        before = self._since_s.get(pair, {}) if self._asks(pair) else {}
+        self._asked_s[pair] = now_s
         self._since_s[pair] = since_s = {key: before.get(key, now_s) for key in overdue}
         self._failed[pair] = self._failed.get(pair, set()) & since_s.keys()
         if not since_s:
-            del self._since_s[pair], self._failed[pair]
+            del self._since_s[pair], self._failed[pair], self._asked_s[pair]
 
     def over(self, pair: Pair, contact: Contact) -> set[Attempt]:
         """Return the attempts that wait no more: the host said something, could not be reached, or took too long."""
-        return {key for key in self._since_s.get(pair, {}) if not self.is_awaited(pair, key, contact)}
+        since_s = self._since_s.get(pair, {}) if self._asks(pair) else {}
+        return {key for key in since_s if not self.is_awaited(pair, key, contact)}
+
+    def _asks(self, pair: Pair) -> bool:
+        """Return False after a time in which this worker stood still, had no database, or did not have the talk."""
+        return monotonic() < self._asked_s.get(pair, -inf) + _ABSENT_S
 
     def is_awaited(self, pair: Pair, key: Attempt, contact: Contact) -> bool:
         """Return True for an attempt that waits, which is asked for at once, whatever failed before."""
@@ -185,6 +206,11 @@ class LastWords:
         """Note that an attempt is not waited for: its host has said something, or there is nobody to ask."""
         if key in self._since_s.get(pair, {}):
             self._since_s[pair][key] = -inf
+
+    def unheard(self, pair: Pair, key: Attempt) -> None:
+        """Note that what was said about an attempt is lost: it is waited for anew."""
+        if key in self._since_s.get(pair, {}):
+            self._since_s[pair][key] = monotonic()
 
     def failed(self, pair: Pair, key: Attempt) -> None:
         """Note that a message about an attempt failed. If the host answers others all the same, it is asked again."""

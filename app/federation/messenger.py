@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Set
 from heapq import nsmallest
+from math import inf
 from time import monotonic
 
 from app.domain.jobs import Word
@@ -33,10 +34,16 @@ _TOO_MANY = 429
 _MOST_PLANNED = 1000
 """The messages that are put in order at a time; others follow."""
 _POLL_S = 2.0
-"""The time between two questions for an attempt that runs."""
+"""The time between two questions for an attempt that runs, at least."""
+_POLLS_PER_S = 300
+"""The questions of a worker for attempts that run, at most: each takes it a millisecond, and offers have no time."""
+_FORGOTTEN_AFTER_S = 300.0
+"""An attempt that was to be asked for so long ago has ended otherwise, or its peer is gone."""
 _RETRY_S = 1.0
 """The time after which a message that failed is sent again, if its peer does not rest for longer."""
 _MOST_FAILED = 10_000
+_LOOK_S = 1.0
+"""The appends look so often at which peers are paused or were removed."""
 _MAY_CHANGE = {Word.RUNNING, Word.STAGING, Word.HELD, Word.UNKNOWN}
 _NO_PEER = "no_peer"
 _PAUSED = "paused_here"
@@ -57,6 +64,8 @@ class Messenger:
         self._again_s: dict[tuple[int, str, int, Wish], float] = {}
         self._retry_s: dict[tuple[int, str, int, Wish], float] = {}
         self._started: set[tuple[int, str, int]] = set()
+        self._open, self._looked_s = set[str](), -inf
+        self._forgot_s = monotonic()
 
     def contact(self, peer: str) -> Contact:
         """Return how it fares with a peer."""
@@ -177,27 +186,43 @@ class Messenger:
         job, attempt, sent_s = sent.record.asked.job, sent.record.away.attempt, monotonic()
         url = f"{peer.url}/v1/clouds/{peer.cloud}/offers/{job}/{attempt}"
         url += "/award" if sent.wish is Wish.AWARD else ""
+        is_offer = sent.wish is Wish.OFFER
         try:
             with OFFER_S.labels(sent.peer).time():
-                try:
-                    reply = await self._asker.ask(Inquiry(peer.name, _METHODS[sent.wish], url, peer.secret, body))
-                finally:
-                    contact.answered(sent_s, is_offer=sent.wish is Wish.OFFER)
-            if reply.status == _TOO_MANY and reply.retry_after_s:
-                contact.told_to_wait(reply.retry_after_s)
-                OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "later").inc()
-                return None
-            heard = heard_of(Heard(job, sent.peer, attempt, None), reply, sent.wish)
+                reply = await self._asker.ask(Inquiry(peer.name, _METHODS[sent.wish], url, peer.secret, body))
+            is_later = reply.status == _TOO_MANY and bool(reply.retry_after_s)
+            heard = None if is_later else heard_of(Heard(job, sent.peer, attempt, None), reply, sent.wish)
         except NoAnswer:
+            contact.answered(sent_s, is_offer=is_offer, is_word=False)
             contact.failed(sent_s)
             raise
+        contact.answered(sent_s, is_offer=is_offer, is_word=heard is not None)
+        if heard is None:
+            contact.told_to_wait(reply.retry_after_s or 0)
+            OFFERS.labels(cloud_name, sent.peer, sent.wish.value, "later").inc()
+            return None
         contact.heard()  # the award follows its offer at once
         return heard, reply.body
+
+    async def look(self) -> None:
+        """Find out, once a second at most, which peers are asked at all."""
+        if monotonic() >= self._looked_s + _LOOK_S:
+            self._looked_s = monotonic()
+            self._open = {one.name for one in await self._peers.all() if one.paused_because is None}
+
+    def is_left_out(self, peer: str) -> bool:
+        """Return True for a peer to which offers end without a message, as far as is known."""
+        return peer not in self._open or self.contact(peer).is_broken
 
     def note(self, cloud_id: int, heard: Iterable[Heard]) -> None:
         """Note that these words are being appended: their attempts are not waited for."""
         for word in heard:
             self.last.told((cloud_id, word.peer), (word.job, word.attempt))
+
+    def note_unheard(self, cloud_id: int, heard: Iterable[Heard]) -> None:
+        """Note that these words could not be appended: their attempts are asked for again."""
+        for word in heard:
+            self.last.unheard((cloud_id, word.peer), (word.job, word.attempt))
 
     def _note_word(self, cloud_id: int, sent: DueMessage, word: Word | None) -> None:
         """Note when an attempt is asked for again. Words that change nothing now may be others later."""
@@ -206,11 +231,19 @@ class Messenger:
             self._again_s.pop((cloud_id, job, attempt, one), None)
             self._retry_s.pop((cloud_id, job, attempt, one), None)
         if word in _MAY_CHANGE and wish is not Wish.OFFER:
-            self._again_s[cloud_id, job, attempt, wish] = monotonic() + _POLL_S
+            self._ask_again((cloud_id, job, attempt, wish))
         if word is Word.RUNNING:
             self._started.add((cloud_id, job, attempt))
         elif word is not Word.STAGING:
             self._started.discard((cloud_id, job, attempt))
+
+    def _ask_again(self, key: tuple[int, str, int, Wish]) -> None:
+        now_s = monotonic()
+        if now_s > self._forgot_s + _FORGOTTEN_AFTER_S:
+            self._forgot_s = now_s
+            self._again_s = {one: at_s for one, at_s in self._again_s.items() if at_s > now_s - _FORGOTTEN_AFTER_S}
+            self._started &= {one[:3] for one in self._again_s}
+        self._again_s[key] = now_s + max(_POLL_S, len(self._again_s) / _POLLS_PER_S)
 
     def _note_failure(self, cloud_id: int, sent: DueMessage) -> None:
         """Note that others come first, and that a last word is not to be hoped for if the host says nothing else."""

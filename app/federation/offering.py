@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from app.domain.times import seconds
 from app.engine.cloud import JobRecord
@@ -12,13 +12,18 @@ from app.federation.contacts import Contact
 
 
 def held_back(
-    cloud_id: int, jobs: Iterable[JobRecord], awards: Mapping[str, int], contact: Callable[[str], Contact]
+    cloud_id: int,
+    jobs: Iterable[JobRecord],
+    awards: Mapping[str, int],
+    contact: Callable[[str], Contact],
+    is_left_out: Callable[[str], bool],
 ) -> set[str]:
     """Return the jobs that are not offered now, of those of a cloud that run nowhere, and note what is out and waits.
 
     An offer has its time from when it is written down. More than a peer answers in that time would end as its silence,
-    and room would be held in vain. A job that has another peer is offered all the same: it gets there in the end.
-    `awards`: how many by peer stand beside the offers in the same places.
+    and room would be held in vain. A job that comes to another peer after that one is offered all the same: it gets
+    there in the end. `awards`: how many by peer stand beside the offers in the same places; `is_left_out`: True for a
+    peer to which offers end without a message.
     """
     out, found, waits = Counter[str](awards), set[str](), Counter[str]()
     waiting = list[JobRecord]()
@@ -29,12 +34,13 @@ def held_back(
             waiting.append(record)
     for record in waiting:
         away, answer_s = record.away, seconds(record.away.answer_us)
-        following = away.peers[away.attempt % len(away.peers)]
-        if any(contact(name).has_place(cloud_id, out[name], answer_s) for name in {*away.peers}):
-            out[following] += 1
+        ahead = _ahead(away)
+        asked = [name for name in ahead if not is_left_out(name)] or ahead
+        if any(contact(name).has_place(cloud_id, out[name], answer_s) for name in {*asked}):
+            out[asked[0]] += 1
         else:
             found.add(record.asked.job)
-            waits[following] += 1
+            waits[asked[0]] += 1
     for name in out.keys() | waits.keys():
         contact(name).note_offers(cloud_id, out[name], waits[name])
     return found
@@ -43,3 +49,8 @@ def held_back(
 def _is_to_be_offered(away: JobAway) -> bool:
     waits = away.state is AwayState.WAITING and not away.is_cancelled
     return waits and away.attempt < away.attempts and bool(away.peers)
+
+
+def _ahead(away: JobAway) -> Sequence[str]:
+    """Return the peers that are next, up to the last of all: those before them have declined already."""
+    return away.peers[away.attempt % len(away.peers) :][: away.attempts - away.attempt]

@@ -76,6 +76,7 @@ class JobSteps:
             return written
 
     async def _append(self, where: tuple[int, str], bundle: _Bundle, queue: _Appends) -> int:
+        await self._messenger.look()
         self._messenger.note(where[0], bundle.heard)
 
         async def decide(cloud: Cloud, _: LogAccess) -> Sequence[Recorded]:
@@ -84,7 +85,11 @@ class JobSteps:
             queue.next_s = monotonic() + _PAUSE_FACTOR * (monotonic() - began_s)
             return recorded
 
-        recorded = await self._states.appender(where[0]).append_decided(decide)
+        try:
+            recorded = await self._states.appender(where[0]).append_decided(decide)
+        except BaseException:
+            self._messenger.note_unheard(where[0], bundle.heard)
+            raise
         count_jobs(where[1], recorded)
         return len(recorded)
 
@@ -119,7 +124,8 @@ class JobSteps:
                 offers.append(record)
             elif self._messenger.awaits_award(cloud_id, record, at_us):
                 awards[record.away.peer] += 1
-        waits = held_back(cloud_id, offers, awards, self._messenger.contact)
+        messenger = self._messenger
+        waits = held_back(cloud_id, offers, awards, messenger.contact, messenger.is_left_out)
         return [one.asked.job for one in offers if one.asked.job not in waits]
 
     def _unsent(self, cloud: Cloud, recorded: Sequence[Recorded]) -> list[Heard]:

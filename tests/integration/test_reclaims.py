@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from peer_jobs import events_by_job
 
+from app.domain.errors import LogUnavailable
 from app.domain.events import JobAwarded, JobEnded, JobOffered, JobRequested, Recorded
 from app.domain.jobs import AwayEnd, Federate
 from app.domain.times import SECOND_US
@@ -135,6 +138,47 @@ async def test_a_worker_that_does_not_talk_to_the_host_takes_nothing_back(
         async with open_worker(settings) as one, open_worker(settings) as other, asyncio.timeout(60):
             while not all((await first_ends(database, jobs)).values()):
                 await asyncio.gather(one.job_keeper.keep_jobs(), other.job_keeper.keep_jobs())
+    assert await first_ends(database, jobs) == dict.fromkeys(jobs, AwayEnd.COMPLETED)
+
+
+class SlowAgainPeer(FinishedPeer):
+    """A host that answers the second question about every other job after a second."""
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        job = (await reader.readuntil(b"\r\n\r\n")).split(b"/offers/")[1].split(b"/")[0].decode()
+        self.jobs.append(job)
+        await asyncio.sleep(float(self.jobs.count(job) == 2 and job.endswith(("0", "2", "4", "6", "8"))))
+        body = self._said()
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+
+
+@pytest.mark.anyio
+async def test_words_that_were_lost_with_the_database_take_nothing_back(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first words are not appended. They are asked for again, and some come later than others."""
+    far, append, jobs = SlowAgainPeer(), EventLog.append, [f"left-lost-{number}" for number in range(8)]
+    lost = list[int]()
+
+    async def failing(self: EventLog, cloud_id: int, recorded: Sequence[Recorded], *rest: Any) -> Any:
+        if not lost and any(isinstance(one.event, JobEnded) for one in recorded):
+            lost.append(len(recorded))
+            raise LogUnavailable("the database went away")
+        return await append(self, cloud_id, recorded, *rest)
+
+    server = await asyncio.start_server(far.answer, "127.0.0.1", 0)
+    async with server:
+        await begin(database, server.sockets[0].getsockname()[1])
+        for job in jobs:
+            await left_alone(database, job)
+        monkeypatch.setattr(EventLog, "append", failing)
+        settings = Settings(database_url=database_url, peer_allow_private=True)
+        async with open_worker(settings) as worker, asyncio.timeout(30):
+            while not all((await first_ends(database, jobs)).values()):
+                with suppress(BaseExceptionGroup):
+                    await worker.job_keeper.keep_jobs()
+    assert lost
     assert await first_ends(database, jobs) == dict.fromkeys(jobs, AwayEnd.COMPLETED)
 
 

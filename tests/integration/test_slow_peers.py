@@ -10,10 +10,11 @@ from contextlib import suppress
 import pytest
 from peer_jobs import events_by_job, submit
 
-from app.domain.events import CloudCreated, Event, FlavorAdded, JobAwarded, JobDeclined
+from app.domain.events import CloudCreated, Event, FlavorAdded, JobAwarded, JobDeclined, JobEnded
 from app.domain.times import SECOND_US
 from app.domain.values import Guarantee, Policy, Resources
 from app.engine.cloud import Cloud
+from app.federation.contacts import BROKEN_AFTER, Contact
 from app.federation.store import PeerStore
 from app.platform.database.database import Database
 from app.platform.settings import Settings
@@ -90,6 +91,75 @@ async def test_a_burst_of_jobs_at_a_slow_peer_is_awarded_offer_by_offer(
         found = await answered(database, database_url, {"open": jobs})
     assert awarded(found["open"]) & jobs == jobs - broken
     assert max(far.waited_s) < 4 * sum(takes) + 2, "held room waits for its award"
+
+
+class FullPeer(Peer):
+    """A host that has no room for any offer, and says so at once."""
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            await reader.readuntil(b"\r\n\r\n")
+            body = b'{"word": "refused", "reason": "no_capacity"}'
+            writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("other", ["full", "paused", "broken"])
+async def test_jobs_wait_for_a_slow_peer_whatever_their_other_peer_says(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    """The other one has declined already, or would without a message: that it has places is no reason to go on."""
+    far, full, slow = HoldingPeer(1.2, 1.2, ()), FullPeer(), f"slow-beside-{other}"
+    server = await asyncio.start_server(far.answer, "127.0.0.1", 0)
+    full_server = await asyncio.start_server(full.answer, "127.0.0.1", 0)
+    jobs = {f"beside-{other}-{number}" for number in range(40)}
+    async with server, full_server:
+        await make_clouds(database, "open")
+        await enter(database, slow, server)
+        await enter(database, other, full_server)
+        if other == "paused":
+            await PeerStore(database).pause(other, "for a while", "operator")
+        peers = (slow, other) if other == "paused" else (other, slow)
+        for job in jobs:
+            await submit(database, "open", job, peers, answer_us=2 * SECOND_US, hold_us=30 * SECOND_US)
+        broken = {"broken": Contact(BROKEN_AFTER, not_before_s=time.monotonic() + 600)}
+        async with open_worker(Settings(database_url=database_url, peer_allow_private=True)) as worker:
+            if other == "broken":
+                monkeypatch.setattr(worker.job_keeper.messenger, "contacts", broken)
+            async with asyncio.timeout(60):
+                while not is_decided(found := await events_by_job(database, "open"), jobs):
+                    await worker.job_keeper.keep_jobs()
+    assert awarded(found) >= jobs
+
+
+@pytest.mark.anyio
+async def test_a_worker_that_knew_a_peer_as_quick_writes_no_offers_beside_the_one_that_talks_to_it(
+    database: Database, database_url: str
+) -> None:
+    far, jobs = HoldingPeer(1.2, 1.2, ()), {f"of-two-workers-{number}" for number in range(40)}
+    server = await asyncio.start_server(far.answer, "127.0.0.1", 0)
+    settings = Settings(database_url=database_url, peer_allow_private=True)
+    async with server:
+        await make_clouds(database, "open")
+        await enter(database, "slow-now", server)
+        async with open_worker(settings) as one, open_worker(settings) as other, asyncio.timeout(60):
+            known = other.job_keeper.messenger.contact("slow-now")
+            known.heard()
+            known.answered(time.monotonic() - 0.01, is_offer=True, is_word=True)
+            known.timed_s -= 10.0
+            await submit(database, "open", "first", ("slow-now",), answer_us=2 * SECOND_US, hold_us=30 * SECOND_US)
+            await one.job_keeper.keep_jobs()
+            for job in jobs:
+                await submit(database, "open", job, ("slow-now",), answer_us=2 * SECOND_US, hold_us=30 * SECOND_US)
+            while not is_decided(found := await events_by_job(database, "open"), jobs):
+                await asyncio.gather(other.job_keeper.keep_jobs(), one.job_keeper.keep_jobs())
+    assert awarded(found) >= jobs
+
+
+def is_decided(found: Mapping[str, list[Event]], jobs: Collection[str]) -> bool:
+    """Return True if each of these jobs was awarded or has ended."""
+    return all(any(isinstance(one, JobAwarded | JobEnded) for one in found.get(job, ())) for job in jobs)
 
 
 @pytest.mark.anyio

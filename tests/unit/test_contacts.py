@@ -30,7 +30,7 @@ def test_more_offers_than_a_peer_answers_in_time_are_not_out() -> None:
     assert contact.most_offers(5.0) == 4, "nothing is known of it yet"
     contact.heard()
     for took_s, most in ((3.2, 16), (0.5, 80), (0.001, 1000)):
-        contact.offer_took_s = took_s
+        contact.offer_took_s, contact.timed_s = took_s, monotonic()
         assert contact.most_offers(5.0) == most
     contact.took_s = 0.5
     assert contact.most_offers(5.0) == 80, "awards take places beside the offers"
@@ -44,6 +44,31 @@ def test_more_offers_than_a_peer_answers_in_time_are_not_out() -> None:
     assert contact.most_offers(5.0) == 1000, "no job waits for a peer that has not answered for long"
     contact.heard()
     assert contact.most_offers(5.0) == 16
+
+
+def test_a_peer_that_was_quick_some_time_ago_gets_few_offers(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, contact = Clock(monkeypatch), Contact()
+    contact.heard()
+    contact.answered(clock.now_s - 0.01, is_offer=True, is_word=True)
+    assert contact.most_offers(5.0) == 1000
+    clock.now_s += 4
+    contact.answered(clock.now_s, is_offer=False, is_word=True)
+    assert contact.most_offers(5.0) == 1000
+    clock.now_s += 2
+    assert contact.most_offers(5.0) == 4, "another worker may talk to it by now, or it has much to do"
+    contact.answered(clock.now_s - 3.2, is_offer=True, is_word=True)
+    assert contact.most_offers(5.0) == 32
+
+
+def test_what_fails_at_once_is_no_quick_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, contact = Clock(monkeypatch), Contact()
+    contact.answered(clock.now_s, is_offer=True, is_word=False)
+    assert contact.offer_took_s is None
+    contact.answered(clock.now_s - 3, is_offer=True, is_word=True)
+    contact.answered(clock.now_s - 2, is_offer=True, is_word=False)
+    assert contact.offer_took_s == 3.0
+    contact.answered(clock.now_s - 5, is_offer=True, is_word=False)
+    assert contact.offer_took_s == pytest.approx(3.6), "no answer in time"
 
 
 PAIR = 1, "far"
@@ -71,6 +96,9 @@ def test_a_last_word_is_waited_for_until_it_comes(monkeypatch: pytest.MonkeyPatc
     assert asked(words, TOLD, WAITS).over(PAIR, contact) == set(), "what failed before says nothing of now"
     words.told(PAIR, TOLD)
     assert asked(words, TOLD, WAITS).over(PAIR, contact) == {TOLD}
+    words.unheard(PAIR, TOLD)
+    assert asked(words, TOLD, WAITS).over(PAIR, contact) == set(), "its word was lost"
+    words.told(PAIR, TOLD)
     assert asked(words, WAITS).over(PAIR, contact) == set(), "what is over is forgotten"
     assert asked(words).over(PAIR, contact) == set()
 
@@ -95,18 +123,37 @@ def test_a_failure_ends_the_wait_for_what_it_was_about_alone(monkeypatch: pytest
 
 def test_a_last_word_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, contact, words = Clock(monkeypatch), Contact(), asked(LastWords(), WAITS)
-    clock.now_s += 59
+    go_on(clock, words, 59)
     assert words.over(PAIR, contact) == set()
     contact.heard()
-    clock.now_s += 59
+    go_on(clock, words, 59)
     assert words.over(PAIR, contact) == set(), "it answered for others, and is slow"
-    clock.now_s += 1
+    go_on(clock, words, 1)
     assert words.over(PAIR, contact) == {WAITS}, "nothing for a minute"
     contact.heard()
     assert words.over(PAIR, contact) == set()
-    clock.now_s += 600
+    go_on(clock, words, 600)
     contact.heard()
     assert words.over(PAIR, contact) == {WAITS}
+
+
+def test_a_time_in_which_nobody_asked_is_no_silence_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker was stopped, or had no database."""
+    clock, contact, words = Clock(monkeypatch), Contact(), asked(LastWords(), WAITS)
+    clock.now_s += 70
+    assert words.over(PAIR, contact) == set(), "answers may have come meanwhile"
+    assert asked(words, WAITS).over(PAIR, contact) == set()
+    go_on(clock, words, 59)
+    assert words.over(PAIR, contact) == set()
+    go_on(clock, words, 1)
+    assert words.over(PAIR, contact) == {WAITS}
+
+
+def go_on(clock: Clock, words: LastWords, seconds: int) -> None:
+    """Let time pass, in which the host is asked for what waits."""
+    for _ in range(seconds):
+        clock.now_s += 1
+        asked(words, WAITS)
 
 
 def test_offers_of_other_clouds_take_places_as_long_as_they_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
