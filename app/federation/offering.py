@@ -21,10 +21,14 @@ def held_back(
     """Return the jobs that are not offered now, of those of a cloud that run nowhere, and note what is out and waits.
 
     An offer has its time from when it is written down. More than a peer answers in that time would end as its silence,
-    and room would be held in vain. A job that comes to another peer after that one is offered all the same: it gets
-    there in the end. `awards`: how many by peer stand beside the offers in the same places; `is_left_out`: True for a
-    peer to which offers end without a message.
+    and room would be held in vain. A job waits for its next peer as long as that one answers. If it fails, and another
+    one comes after it, the job is offered all the same: it gets there in the end. `awards`: how many by peer stand
+    beside the offers in the same places; `is_left_out`: True for a peer to which offers end without a message.
     """
+
+    def has_place(name: str) -> bool:
+        return contact(name).has_place(cloud_id, out[name], answer_s)
+
     out, found, waits = Counter[str](awards), set[str](), Counter[str]()
     waiting = list[JobRecord]()
     for record in jobs:
@@ -35,12 +39,12 @@ def held_back(
     for record in waiting:
         away, answer_s = record.away, seconds(record.away.answer_us)
         ahead = _ahead(away)
-        asked = [name for name in ahead if not is_left_out(name)] or ahead
-        if any(contact(name).has_place(cloud_id, out[name], answer_s) for name in {*asked}):
-            out[asked[0]] += 1
+        following, *later = [name for name in ahead if not is_left_out(name)] or ahead
+        if has_place(following) or (contact(following).failures and any(map(has_place, {*later}))):
+            out[following] += 1
         else:
             found.add(record.asked.job)
-            waits[asked[0]] += 1
+            waits[following] += 1
     for name in out.keys() | waits.keys():
         contact(name).note_offers(cloud_id, out[name], waits[name])
     return found

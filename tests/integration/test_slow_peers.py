@@ -105,11 +105,11 @@ class FullPeer(Peer):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("other", ["full", "paused", "broken"])
+@pytest.mark.parametrize("other", ["full", "full-last", "paused", "broken"])
 async def test_jobs_wait_for_a_slow_peer_whatever_their_other_peer_says(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, other: str
 ) -> None:
-    """The other one has declined already, or would without a message: that it has places is no reason to go on."""
+    """The slow peer is waited for: that the other one has places, and would decline, is no reason to go on."""
     far, full, slow = HoldingPeer(1.2, 1.2, ()), FullPeer(), f"slow-beside-{other}"
     server = await asyncio.start_server(far.answer, "127.0.0.1", 0)
     full_server = await asyncio.start_server(full.answer, "127.0.0.1", 0)
@@ -120,7 +120,7 @@ async def test_jobs_wait_for_a_slow_peer_whatever_their_other_peer_says(
         await enter(database, other, full_server)
         if other == "paused":
             await PeerStore(database).pause(other, "for a while", "operator")
-        peers = (slow, other) if other == "paused" else (other, slow)
+        peers = (slow, other) if other in {"paused", "full-last"} else (other, slow)
         for job in jobs:
             await submit(database, "open", job, peers, answer_us=2 * SECOND_US, hold_us=30 * SECOND_US)
         broken = {"broken": Contact(BROKEN_AFTER, not_before_s=time.monotonic() + 600)}
