@@ -16,7 +16,7 @@ from test_venues import END_US, TYPES, lines, put, rows_of
 from app.domain import errors
 from app.domain.times import DAY_US, HOUR_US, rfc3339
 from app.platform.http import errors as api_errors
-from app.processes.wiring import open_venue_imports
+from app.processes.import_wiring import open_venue_imports
 from app.venues.rules.assign import PlanLimits
 from app.venues.rules.history import PriceSteps
 from app.venues.rules.planmaking import PlanQuestion, make_plan

@@ -66,9 +66,9 @@ class HoldingPeer(Peer):
 @pytest.mark.parametrize(
     ("name", "takes", "answer_s", "fails"),
     [
-        pytest.param("slow-at-all", (1.2, 1.2), 2.0, False, id="all messages are slow"),
-        pytest.param("slow-at-offers", (1.2, 0.0), 2.0, False, id="offers alone are slow"),
-        pytest.param("slow-and-fails", (1.2, 1.2), 2.0, True, id="and one job fails"),
+        pytest.param("slow-at-all", (1.2, 1.2), 3.0, False, id="all messages are slow"),
+        pytest.param("slow-at-offers", (1.2, 0.0), 3.0, False, id="offers alone are slow"),
+        pytest.param("slow-and-fails", (1.2, 1.2), 3.0, True, id="and one job fails"),
         pytest.param("very-slow", (2.6, 2.6), 4.0, False, id="a message takes half of a talk"),
     ],
 )
@@ -122,7 +122,7 @@ async def test_jobs_wait_for_a_slow_peer_whatever_their_other_peer_says(
             await PeerStore(database).pause(other, "for a while", "operator")
         peers = (slow, other) if other in {"paused", "full-last"} else (other, slow)
         for job in jobs:
-            await submit(database, "open", job, peers, answer_us=2 * SECOND_US, hold_us=30 * SECOND_US)
+            await submit(database, "open", job, peers, answer_us=3 * SECOND_US, hold_us=30 * SECOND_US)
         broken = {"broken": Contact(BROKEN_AFTER, not_before_s=time.monotonic() + 600)}
         async with open_worker(Settings(database_url=database_url, peer_allow_private=True)) as worker:
             if other == "broken":
@@ -148,10 +148,10 @@ async def test_a_worker_that_knew_a_peer_as_quick_writes_no_offers_beside_the_on
             known.heard()
             known.answered(time.monotonic() - 0.01, is_offer=True, is_word=True)
             known.timed_s -= 10.0
-            await submit(database, "open", "first", ("slow-now",), answer_us=2 * SECOND_US, hold_us=30 * SECOND_US)
+            await submit(database, "open", "first", ("slow-now",), answer_us=3 * SECOND_US, hold_us=30 * SECOND_US)
             await one.job_keeper.keep_jobs()
             for job in jobs:
-                await submit(database, "open", job, ("slow-now",), answer_us=2 * SECOND_US, hold_us=30 * SECOND_US)
+                await submit(database, "open", job, ("slow-now",), answer_us=3 * SECOND_US, hold_us=30 * SECOND_US)
             while not is_decided(found := await events_by_job(database, "open"), jobs):
                 await asyncio.gather(other.job_keeper.keep_jobs(), one.job_keeper.keep_jobs())
     assert awarded(found) >= jobs

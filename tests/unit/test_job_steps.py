@@ -20,7 +20,13 @@ class NotedMessenger:
     """Notes what is appended together."""
 
     def __init__(self) -> None:
-        self.noted = list[list[str]]()
+        self.noted, self.unheard = list[list[str]](), list[str]()
+
+    async def look(self) -> None:
+        """Peers are none of its business."""
+
+    def note_unheard(self, _: int, heard: list[Heard]) -> None:
+        self.unheard += [one.job for one in heard]
 
     def note(self, _: int, heard: list[Heard]) -> None:
         self.noted.append([one.job for one in heard])
@@ -47,25 +53,26 @@ def heard(number: int) -> list[Heard]:
     return [Heard(f"job-{number}", "far", 1, None)]
 
 
-async def appended(fails: int) -> tuple[list[list[str]], list[object]]:
-    messenger = NotedMessenger()
+async def appended(messenger: NotedMessenger, fails: int) -> list[object]:
     steps = JobSteps(cast("Any", FakeStates(fails)), cast("Messenger", messenger), lambda: 0)
-    results = await asyncio.gather(
+    return await asyncio.gather(
         *(steps.append(WHERE, "far", heard(number)) for number in range(20)), return_exceptions=True
     )
-    return messenger.noted, results
 
 
 @pytest.mark.anyio
 async def test_what_comes_during_an_append_is_appended_by_the_next_one() -> None:
-    noted, results = await appended(0)
-    assert len(noted) <= 2
-    assert sorted(job for batch in noted for job in batch) == sorted(f"job-{number}" for number in range(20))
+    messenger = NotedMessenger()
+    results = await appended(messenger, 0)
+    assert len(messenger.noted) <= 2
+    assert sorted(job for batch in messenger.noted for job in batch) == sorted(f"job-{number}" for number in range(20))
     assert results == [0] * 20
 
 
 @pytest.mark.anyio
 async def test_those_who_wait_try_again_what_failed_for_another() -> None:
-    noted, results = await appended(1)
+    messenger = NotedMessenger()
+    results = await appended(messenger, 1)
+    assert messenger.unheard == messenger.noted[0], "no word of these is in the log"
     assert [type(one) for one in results if one != 0] == [OSError]
-    assert {f"job-{number}" for number in range(20)} == {job for batch in noted[1:] for job in batch}
+    assert {f"job-{number}" for number in range(20)} == {job for batch in messenger.noted[1:] for job in batch}
