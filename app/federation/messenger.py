@@ -42,6 +42,8 @@ _FORGOTTEN_AFTER_S = 300.0
 _RETRY_S = 1.0
 """The time after which a message that failed is sent again, if its peer does not rest for longer."""
 _MOST_FAILED = 10_000
+_IN_HAND_S = 5.0
+"""An answer is appended within this time, or its talk was broken off."""
 _LOOK_S = 1.0
 """The appends look so often at which peers are paused or were removed."""
 _MAY_CHANGE = {Word.RUNNING, Word.STAGING, Word.HELD, Word.UNKNOWN}
@@ -64,6 +66,7 @@ class Messenger:
         self._again_s: dict[tuple[int, str, int, Wish], float] = {}
         self._retry_s: dict[tuple[int, str, int, Wish], float] = {}
         self._started: set[tuple[int, str, int]] = set()
+        self._in_hand: dict[tuple[int, str, int], float] = {}
         self._open, self._looked_s = set[str](), -inf
         self._forgot_s = monotonic()
 
@@ -169,6 +172,7 @@ class Messenger:
             logger.warning("peer %s does not answer: %s", sent.peer, error)
             return None
         if heard is not None:
+            self._in_hand[cloud_id, job, away.attempt] = monotonic()
             self._note_word(cloud_id, sent, heard[0].word)
             await self._lender.heard(cloud_id, sent.record, heard[0].word, heard[1])
             OFFERS.labels(cloud_name, sent.peer, sent.wish.value, str(heard[0].word)).inc()
@@ -217,7 +221,13 @@ class Messenger:
     def note(self, cloud_id: int, heard: Iterable[Heard]) -> None:
         """Note that these words are being appended: their attempts are not waited for."""
         for word in heard:
+            self._in_hand.pop((cloud_id, word.job, word.attempt), None)
             self.last.told((cloud_id, word.peer), (word.job, word.attempt))
+
+    def is_in_hand(self, cloud_id: int, record: JobRecord) -> bool:
+        """Return True for an attempt whose host has answered, which is about to be appended."""
+        heard_s = self._in_hand.get((cloud_id, record.asked.job, record.away.attempt))
+        return heard_s is not None and monotonic() < heard_s + _IN_HAND_S
 
     def note_unheard(self, cloud_id: int, heard: Iterable[Heard]) -> None:
         """Note that these words could not be appended: their attempts are asked for again."""
@@ -243,6 +253,7 @@ class Messenger:
             self._forgot_s = now_s
             self._again_s = {one: at_s for one, at_s in self._again_s.items() if at_s > now_s - _FORGOTTEN_AFTER_S}
             self._started &= {one[:3] for one in self._again_s}
+            self._in_hand = {one: at_s for one, at_s in self._in_hand.items() if at_s > now_s - _IN_HAND_S}
         self._again_s[key] = now_s + max(_POLL_S, len(self._again_s) / _POLLS_PER_S)
 
     def _note_failure(self, cloud_id: int, sent: DueMessage) -> None:

@@ -113,7 +113,7 @@ class JobSteps:
     def _in_turn(self, cloud_id: int, cloud: Cloud, at_us: int) -> list[str]:
         """Return the open jobs that are not awarded, for which the clock may lead to something.
 
-        More offers than a peer can answer are not written down.
+        More offers than a peer can answer are not written down, and one that was answered is not over.
         """
         offers, awards = list[JobRecord](), Counter[str]()
         for name in cloud.jobs.open:
@@ -126,7 +126,8 @@ class JobSteps:
                 awards[record.away.peer] += 1
         messenger = self._messenger
         waits = held_back(cloud_id, offers, awards, messenger.contact, messenger.is_left_out)
-        return [one.asked.job for one in offers if one.asked.job not in waits]
+        some = [one for one in offers if not messenger.is_in_hand(cloud_id, one)]
+        return [one.asked.job for one in some if one.asked.job not in waits]
 
     def _unsent(self, cloud: Cloud, recorded: Sequence[Recorded]) -> list[Heard]:
         """Return the offers to peers that have not answered for long: they are declined, and no message is sent.

@@ -14,6 +14,7 @@ from app.domain.events import CloudCreated, Event, FlavorAdded, JobAwarded, JobD
 from app.domain.times import SECOND_US
 from app.domain.values import Guarantee, Policy, Resources
 from app.engine.cloud import Cloud
+from app.federation import talking
 from app.federation.contacts import BROKEN_AFTER, Contact
 from app.federation.store import PeerStore
 from app.platform.database.database import Database
@@ -34,13 +35,14 @@ async def enter(database: Database, name: str, server: asyncio.Server) -> None:
 class HoldingPeer(Peer):
     """A host that holds room for every offer and runs what it is awarded, each after some time.
 
-    `broken`: jobs of which it can say nothing.
+    `broken`: jobs of which it can say nothing; `hanging`: those of which it says nothing for long.
     """
 
     def __init__(self, offers_take_s: float, others_take_s: float, broken: Collection[str]) -> None:
         super().__init__()
         self.takes_s, self.broken = {False: offers_take_s, True: others_take_s}, broken
         self.offers, self.waited_s = 0, list[float]()
+        self.hanging = set[str]()
         self._held_s = dict[bytes, float]()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -53,7 +55,7 @@ class HoldingPeer(Peer):
             if job.decode() in self.broken:
                 writer.write(b"HTTP/1.1 503 Broken\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
             else:
-                await asyncio.sleep(self.takes_s[is_award])
+                await asyncio.sleep(60.0 if job.decode() in self.hanging else self.takes_s[is_award])
                 body = b'{"word": "running"}' if is_award else b'{"word": "held"}'
                 told = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
                 writer.write(told)
@@ -204,6 +206,27 @@ async def test_peers_that_hang_cost_a_healthy_one_no_offer(database: Database, d
             async with asyncio.timeout(10):
                 while not awarded(await events_by_job(database, "open")) >= wanted:
                     await worker.job_keeper.keep_jobs()
+
+
+@pytest.mark.anyio
+async def test_an_answer_that_came_in_time_counts_until_it_is_appended(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its talk has other messages out, and appends it after the time of the offer; turns look at the clock before."""
+    monkeypatch.setattr(talking, "_APPEND_S", 3.0)
+    far = HoldingPeer(1.0, 0.0, ())
+    far.hanging = {"hangs"}
+    server = await asyncio.start_server(far.answer, "127.0.0.1", 0)
+    async with server:
+        await make_clouds(database, "open")
+        await enter(database, "half", server)
+        await submit(database, "open", "in-time", ("half",), answer_us=3 * SECOND_US // 2, hold_us=30 * SECOND_US)
+        await submit(database, "open", "hangs", ("half",), answer_us=60 * SECOND_US)
+        async with open_worker(Settings(database_url=database_url, peer_allow_private=True)) as worker:
+            async with asyncio.timeout(20):
+                while not is_decided(found := await events_by_job(database, "open"), {"in-time"}):
+                    await worker.job_keeper.keep_jobs()
+    assert awarded(found) >= {"in-time"}
 
 
 async def make_clouds(database: Database, *names: str) -> None:
