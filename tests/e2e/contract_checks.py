@@ -46,6 +46,7 @@ NOT_IN_SCHEMAS = (
     "say federate allowed or only",
     "the id of a start that says federate has at most 120 characters",
     "must be from 2009 on",
+    "the name of a cluster is a letter and up to 15 letters and digits",
 )
 """Refusals that JSON Schema has no words for."""
 

@@ -58,7 +58,7 @@ _FactValue = (
 def name_in_path(name: str) -> str:
     """Return the name of a cluster to describe. Raise FieldInvalid for one that no cluster file can have."""
     if NAME.fullmatch(name) is None:
-        raise FieldInvalid(f"the name of a cluster is a letter and up to 15 letters and digits, not {name[:32]!r}")
+        raise FieldInvalid(f"{name[:32]!r}: the name of a cluster is a letter and up to 15 letters and digits")
     return name
 
 
