@@ -48,6 +48,21 @@ def just_written(lab: Lab) -> None:
     time.sleep(2.0)
 
 
+def saved_and_lost(lab: Lab) -> ChainJob:
+    """Return a job with a checkpoint that Slurm has forgotten: where all that took too long, it is tried again."""
+    for _ in range(4):
+        just_written(lab)
+        job = ChainJob(lab, Chain(10, 400, 0.1), "-p", "own")
+        job.wait_for_links(3, 20)
+        job.save()
+        restarted(lab)
+        if job.job not in lab.slurm("squeue", "-h", "-o", "%i").split():
+            return job
+        lab.slurm("scancel", job.job)
+        wait(lambda: not lab.slurm("squeue", "-h"), STARTS_S, "an empty queue")
+    raise AssertionError("Slurm had written its state each time")
+
+
 def wrapped(lab: Lab, script: str, *options: str) -> str:
     common = ["--parsable", "--requeue", "-p", "own", "-o", f"{lab.folder}/out-%j", *options]
     return lab.slurm("sbatch", *common, "--wrap", script).strip()
@@ -68,12 +83,7 @@ def restarted(lab: Lab) -> None:
 
 def test_a_reused_number_is_another_job(warm: Lab) -> None:
     lab = warm
-    just_written(lab)
-    lost = ChainJob(lab, Chain(10, 400, 0.1), "-p", "own")
-    lost.wait_for_links(3, 4)
-    lost.save()
-    restarted(lab)
-    assert lost.job not in lab.slurm("squeue", "-h", "-o", "%i").split()
+    lost = saved_and_lost(lab)
     program = f"{launcher_of(lab.cluster.wanted)} sh -c 'echo the second begins; sleep 2; echo it ends'"
     while int(job := wrapped(lab, program)) < int(lost.job):
         pass
