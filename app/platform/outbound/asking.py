@@ -102,9 +102,14 @@ class Asker:
         if key not in self._resolving:
             asked = asyncio.create_task(resolve(target, self._resolvers, allow_private=self._allow_private))
             self._resolving[key] = asked
-            asked.add_done_callback(lambda _: self._resolving.pop(key).cancelled() or asked.exception())
+            asked.add_done_callback(lambda _: self._resolved(key))
         address = await asyncio.shield(self._resolving[key])
         return Destination(address, target.port, target.host, self._trusted if target.scheme == "https" else None)
+
+    def _resolved(self, key: WireKey) -> None:
+        asked = self._resolving.pop(key)
+        if not asked.cancelled():
+            asked.exception()  # taken, so that it is no error where nobody waits any more
 
     async def _over(self, wire: Wire, key: WireKey, head: h11.Request, body: bytes) -> Reply:
         """Ask over a connection, and keep it if the answer leaves it as it was before."""
