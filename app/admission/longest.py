@@ -61,7 +61,10 @@ def decide_wanted(
     decision, limited_by = _longest(most_us, least_us, lambda us: explore(declaring(us)), _instead_of_start)
     if isinstance(decision, InstanceStarted):
         return replace(decision, wanted=wanted, limited_by=limited_by)
-    return replace(decide(declaring(least_us)), wanted=wanted)
+    least = decide(declaring(least_us))
+    if isinstance(least, InstanceStarted):  # nobody is offered what its book pays for, but a minimum may be paid for
+        return replace(least, wanted=wanted, limited_by=decision.reason)
+    return replace(least, wanted=wanted)
 
 
 def decide_look(cloud: Cloud, want: Want, at_us: int, quotes: Quotes | None) -> Event | None:

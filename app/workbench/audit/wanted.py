@@ -17,7 +17,10 @@ _LEAD_US = 10 * _MINUTE_US
 
 
 def check_wanted(row: LogRow) -> None:
-    """Check that a start that was accepted got a lifetime that it takes, and as long a one as was quoted."""
+    """Check that a start that was accepted got a lifetime that it takes, and as long a one as was quoted.
+
+    One that got no more than its minimum did not always say why.
+    """
     if row.wanted is None:
         require(row, Rule.SLA, row.limited_by is None, "it declared its lifetime, but something is said to limit it")
         return
@@ -28,7 +31,8 @@ def check_wanted(row: LogRow) -> None:
     require(row, Rule.SLA, wanted_us is None or lifetime_us <= wanted_us, "its lifetime is longer than it wants")
     if wanted_us is not None:
         named = (row.limited_by is not None) == (lifetime_us < wanted_us)
-        require(row, Rule.SLA, named, "it does not say why its lifetime is not what it wants")
+        is_least = row.limited_by is None and lifetime_us == row.wanted.min_lifetime_us
+        require(row, Rule.SLA, named or is_least, "it does not say why its lifetime is not what it wants")
     if row.limited_by == Rejection.SLA_UNATTAINABLE:
         longest = (row.quoted_lifetime_us or 0) <= lifetime_us + SECOND_US
         require(row, Rule.SLA, longest, "a longer lifetime was quoted than it was given")
