@@ -6,7 +6,8 @@ from app.domain.budgets import Budget
 from app.domain.values import Market, Rejection
 from app.workbench.audit.books import BookSums, Entered, borne_by, check_book, earning_of, hours_of, span_at
 from app.workbench.audit.findings import Rule, fail, require
-from app.workbench.audit.sla import check_floor, is_heavy
+from app.workbench.audit.quotas import check_extension_quota
+from app.workbench.audit.sla import check_floor, check_windows, is_heavy
 from app.workbench.audit.wanted import check_automatic
 from app.workbench.audit.world import (
     AuditedInstance,
@@ -31,6 +32,7 @@ def check_extended(world: World, row: LogRow) -> None:
     if row.probability is not None and row.epoch is not None:
         require(row, Rule.SLA, row.quoted_lifetime_us is not None, "it is extended without a quote")
     require(row, Rule.SLA, not _is_owed_refusal(row, rest_us), f"it is extended, but {_shortfall(row)}")
+    check_windows(world, row)
     check_automatic(world, row)
     count_core_us(world, start, (row.lifetime_us or 0) - (row.former_lifetime_us or 0))
     world.running[row.instance_id or ""] = AuditedInstance(
@@ -67,7 +69,7 @@ def check_refused(world: World, row: LogRow) -> None:
         require(row, Rule.SLA, _is_owed_refusal(row, rest_us), f"refused as {row.reason}, which it could have")
     elif row.reason == Rejection.TOO_FEW_WINDOWS:
         check_floor(world, row)
-    elif row.reason == Rejection.QUOTA_EXCEEDED:
+    elif row.reason == Rejection.QUOTA_EXCEEDED:  # a log without policies
         exceeds = row.quota is not None and row.quota.used + row.quota.asked > row.quota.allowed
         require(row, Rule.SLA, exceeds, "refused by a quota that it does not exceed")
     elif row.reason == Rejection.NO_HISTORY:
@@ -102,6 +104,7 @@ def _check_asked(world: World, row: LogRow) -> tuple[AuditedInstance, int]:
         entered = world.entered.setdefault(row.probability, Entered())
         asked = hours_of(start, row.lifetime_us)
         check_book(row._replace(lifetime_us=lifetime_us), row.book, entered, running, span, asked)
+    check_extension_quota(world, row, instance)
     return instance, start.at_us + (row.lifetime_us or 0) - row.at_us
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from math import floor
 
+from app.domain.budgets import Book
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import QuotaKind, QuotaUse, Rejection
 from app.workbench.audit.books import HOUR_PARTS, PARTS, borne, holds, hours_of
 from app.workbench.audit.findings import Rule, require
-from app.workbench.audit.world import AuditedInstance, World
+from app.workbench.audit.world import AuditedInstance, Limits, World
 from app.workbench.logcsv import LogRow
 
 
@@ -37,6 +38,34 @@ def check_quota(world: World, row: LogRow) -> None:
         require(row, Rule.SLA, row.reason == reason, f"the reason is {row.reason!r}, but its quota makes it {reason}")
 
 
+def check_extension_quota(world: World, row: LogRow, instance: AuditedInstance) -> None:
+    """Check the share that an extension's refusal records, or that there is none. It asks for what its rest adds."""
+    start = instance.row
+    if world.limits is None:
+        return
+    found = None if start.owner is None else _exceeded_by_rest(world, row, instance, start.owner, world.limits)
+    require(row, Rule.SLA, row.quota == found, f"it records the quota {row.quota}, but the log so far makes it {found}")
+    is_named = (row.reason == Rejection.QUOTA_EXCEEDED) == (found is not None)
+    require(row, Rule.SLA, is_named, f"the reason is {row.reason!r}, but its quota is {found}")
+
+
+def _exceeded_by_rest(
+    world: World, row: LogRow, instance: AuditedInstance, owner: str, limits: Limits
+) -> QuotaUse | None:
+    of_policy = limits.cores, limits.share, limits.overrun_share
+    _, share, _ = world.quotas.get(owner, of_policy)
+    if share is None or row.book is None:
+        return None
+    start, booked = instance.row, instance.in_book
+    left_us = max(start.at_us + (start.lifetime_us or 0) - row.at_us, 0)
+    before = (booked.estimated_probability or 0.0) * left_us / max(booked.lifetime_us or 0, 1)
+    after = row.estimated_probability or 0.0
+    if row.book.evicted_core_hours is not None:
+        before, after = hours_of(start, start.lifetime_us) * before, (row.book.core_hours or 0.0) * after
+    own = [one for one in world.running.values() if one.is_spot and one.row.owner == owner]
+    return _share(row, row.book, own, share, max(after - before, 0.0))
+
+
 def _exceeded(world: World, row: LogRow) -> QuotaUse | None:
     if world.limits is None or row.owner is None:
         return None
@@ -52,7 +81,10 @@ def _exceeded(world: World, row: LogRow) -> QuotaUse | None:
     used = sum(_cores(one.row) for one in own)
     if cores is not None and used + _cores(row) > cores:
         return QuotaUse(QuotaKind.CORES, used, _cores(row), cores)
-    return None if share is None else _share(row, own, share)
+    if share is None or row.book is None:
+        return None
+    hours = 1.0 if row.book.evicted_core_hours is None else row.book.core_hours or 0.0
+    return _share(row, row.book, own, share, hours * (row.estimated_probability or 0.0))
 
 
 def _overran(world: World, row: LogRow, own: list[AuditedInstance], share: float) -> QuotaUse | None:
@@ -69,21 +101,20 @@ def _cores(row: LogRow) -> int:
     return row.machine_count * row.demand.cores
 
 
-def _share(row: LogRow, own: list[AuditedInstance], share: float) -> QuotaUse | None:
-    if row.book is None:
-        return None
-    span = row.book.from_us, row.book.below_us
+def _share(row: LogRow, book: Book, own: list[AuditedInstance], share: float, asked: float) -> QuotaUse | None:
+    """Return the use of a book by an owner if, with the risk that is asked for, it is more than the share."""
+    span = book.from_us, book.below_us
     there = [
         (one.in_book, hours_of(one.row, one.row.lifetime_us))
         for one in own
         if one.row.probability == row.probability and holds(span, one.in_book.lifetime_us or 0)
     ]
-    asked, lost = row.estimated_probability or 0.0, row.book.evicted_core_hours
+    lost = book.evicted_core_hours
     if lost is None:
         used = sum(floor(borne(one, row.at_us) * PARTS) for one, _ in there) / PARTS
-        allowed = share * max(row.book.earned - row.book.evicted, 1.0)
+        allowed = share * max(book.earned - book.evicted, 1.0)
     else:
-        hours = row.book.core_hours or 0.0
+        hours = book.core_hours or 0.0
         used = sum(floor(borne(one, row.at_us) * each * HOUR_PARTS) for one, each in there) / HOUR_PARTS
-        asked, allowed = hours * asked, share * max(row.book.earned - lost, row.book.mean_core_hours or hours)
+        allowed = share * max(book.earned - lost, book.mean_core_hours or hours)
     return QuotaUse(QuotaKind.SHARE, used, asked, allowed) if used + asked > allowed else None

@@ -32,11 +32,15 @@ def check_quote(world: World, row: LogRow) -> None:
         span = None if world.strata_us is None else span_at(world.strata_us, row.lifetime_us or 0)
         entered, asked = world.entered.setdefault(row.probability, Entered()), hours_of(row, row.lifetime_us)
         check_book(row, row.book, entered, running, span, asked)
-    if row.windows is not None and row.kind == "instance_started":
-        few = world.min_windows is not None and row.windows < world.min_windows
-        require(row, Rule.SLA, not few, f"it is admitted on {row.windows} windows, of {world.min_windows} asked for")
     if promised and row.kind == "instance_started":
+        check_windows(world, row)
         require(row, Rule.SLA, row.quoted_lifetime_us is not None, "it is admitted under an SLA without a quote")
+
+
+def check_windows(world: World, row: LogRow) -> None:
+    """Check that what is promised, to a start or for longer, rests on as many windows as the floor in force."""
+    few = row.windows is not None and world.min_windows is not None and row.windows < world.min_windows
+    require(row, Rule.SLA, not few, f"it is admitted on {row.windows} windows, of {world.min_windows} asked for")
 
 
 def check_floor(world: World, row: LogRow) -> None:
