@@ -9,7 +9,7 @@ from functools import partial
 from app.admission.acceptable import BY_PROMISE, find_acceptable
 from app.admission.bounds import check_lifetime, check_probability
 from app.admission.budget import affords, read_budget
-from app.admission.floor import floor_above, windows_of
+from app.admission.floor import affordable_above, floor_above, windows_of
 from app.admission.longest import decide_wanted
 from app.admission.quota import REFUSALS, exceeded_by, has_overrun
 from app.admission.quote import Quotes, quotes_in_force
@@ -37,7 +37,7 @@ from app.domain.events import (
 )
 from app.domain.requests import StartRequest
 from app.domain.times import MAX_TIME_US
-from app.domain.values import Basis, EvictionReason, Floor, Guarantee, Market, NodeStatus, Rejection
+from app.domain.values import Basis, EvictionReason, Guarantee, Market, NodeStatus, Rejection
 from app.engine.cloud import Cloud
 from app.engine.outlook import slots_left
 
@@ -249,7 +249,8 @@ def _read_quote(
     floor = floor_above(cloud, basis, quotes)
     if floor is None:
         return _judge(cloud, request, basis, quotes, at_us)
-    affordable_us = _affordable_us(cloud, request, basis, floor, quotes, at_us)
+    judge = partial(_judge, cloud, quotes=quotes, at_us=at_us)
+    affordable_us = affordable_above(floor, request, basis, quotes, judge)
     return replace(basis, floor=replace(floor, affordable_us=affordable_us)), Rejection.TOO_FEW_WINDOWS
 
 
@@ -266,18 +267,6 @@ def _judge(
         return replace(basis, book=book), None if book.admitted_by else Rejection.BUDGET_EXHAUSTED
     within = (basis.quoted_lifetime_us or 0) > (request.lifetime_us or 0)
     return basis, None if within else Rejection.SLA_UNATTAINABLE
-
-
-def _affordable_us(cloud: Cloud, request: StartRequest, basis: Basis, floor: Floor, quotes: Quotes, at_us: int) -> int:
-    """Return the longest lifetime that has enough windows and that the guarantee admits too; 0 if there is none."""
-    longest_us = quotes.lifetime_of_windows(request.flavor, basis.slots, floor.min_windows)
-    estimate = quotes.probability(request.flavor, basis.slots, longest_us)
-    shorter = replace(request, lifetime_us=longest_us)
-    judged, refusal = _judge(cloud, shorter, replace(basis, estimated_probability=estimate), quotes, at_us)
-    if refusal is None or not longest_us:
-        return longest_us
-    account = judged.book or judged.budget
-    return (account.affordable_us or 0) if account is not None else max((judged.quoted_lifetime_us or 0) - 1, 0)
 
 
 def decide_confirmation(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:

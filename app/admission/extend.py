@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from app.admission.bounds import check_lifetime
 from app.admission.budget import EXPOSED_SHARE, bearable, unseen_at_most
-from app.admission.floor import floor_above, windows_of
+from app.admission.floor import floor_above, is_paid, windows_of
 from app.admission.quota import REFUSALS, exceeded_by_extension
 from app.admission.quote import Quotes
 from app.admission.strata import admitting_line, longest_us, most_bearable, weighed
@@ -136,19 +136,26 @@ def _read_figures(
 
 
 def _evidenced_us(cloud: Cloud, running: Running, basis: Basis, floor: Floor, at_us: int, quotes: Quotes) -> int:
-    """Return the longest lifetime with enough windows for its rest that would be promised; 0 if none longer would."""
-    age_us, rest_us = (
-        at_us - running.started_us,
-        quotes.lifetime_of_windows(running.flavor, basis.slots, floor.min_windows),
-    )
-    if age_us + rest_us <= (running.lifetime_us or 0):
-        return 0
-    found, refusal = _read_figures(cloud, running, age_us + rest_us, at_us, quotes)
-    if refusal is None:
-        return age_us + rest_us
-    account = found.basis.book or found.basis.budget
-    longest_us = age_us + (found.basis.quoted_lifetime_us or 0) - 1 if account is None else account.affordable_us or 0
-    return longest_us if longest_us > (running.lifetime_us or 0) else 0
+    """Return the longest lifetime with enough windows for its rest that would be promised; 0 if none longer would.
+
+    It risks no more than was promised, whatever the book has left, and is within its owner's share.
+    """
+    age_us, former_us = at_us - running.started_us, running.lifetime_us or 0
+    longest_us = age_us + quotes.lifetime_of_windows(running.flavor, basis.slots, floor.min_windows)
+    for _ in range(3):
+        if longest_us <= former_us:
+            return 0
+        found, refusal = _read_figures(cloud, running, longest_us, at_us, quotes)
+        within_us = age_us + (found.basis.quoted_lifetime_us or 0) - 1
+        if is_paid(found.basis):
+            shorter_us = within_us
+        elif refusal is None:
+            return 0 if exceeded_by_extension(cloud, running, found.basis, at_us) else longest_us
+        else:
+            account = found.basis.book or found.basis.budget
+            shorter_us = within_us if account is None else account.affordable_us or 0
+        longest_us = min(shorter_us, longest_us - 1)
+    return 0
 
 
 def _figures(
