@@ -17,7 +17,7 @@ from app.domain.values import Basis, Floor, Policy, Rejection
 from app.engine.cloud import Cloud
 
 FiguresJudge = Callable[[StartRequest, Basis], tuple[Basis, Rejection | None]]
-"""What the guarantee says of a start with these figures, and the reason to reject it, or None."""
+"""It returns the verdict of the guarantee on a start with these figures: them, and the reason to reject it, or None."""
 
 
 def windows_of(policy: Policy, quotes: Quotes, flavor: str, slots: int, lifetime_us: int) -> float | None:

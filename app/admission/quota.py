@@ -98,11 +98,23 @@ def _cores(cloud: Cloud, owner: str, request: StartRequest) -> QuotaUse | None:
 def exceeded_share(
     cloud: Cloud, owner: str, probability: float, book: Book, asked: float, at_us: int
 ) -> QuotaUse | None:
-    """Return the owner's share of a book if the risk asked for exceeds it, else None."""
+    """Return the owner's share of a book if the risk asked for exceeds it, else None.
+
+    What it uses of the stratum's other books beyond its share of what these have left is taken from the least that this
+    one counts as having: else each promise that differs in the last digit would have as much.
+    """
     share = quota_of(cloud, owner).share
     if share is None:
         return None
     stratum = stratum_index(book.from_us, cloud.policy.strata_us)
-    used = cloud.borne_by(owner, probability, stratum, at_us, by_core_hours=book.unit is BudgetUnit.CORE_HOURS)
-    allowed = share * max(book.left, LEAST_LEFT * book.usual_weight)
+    lefts = cloud.left_in(stratum) | {probability: book.left}
+    promises, by_core_hours = sorted(lefts), book.unit is BudgetUnit.CORE_HOURS
+    borne = cloud.borne_by(owner, promises, stratum, at_us, by_core_hours=by_core_hours)
+    used, beyond = 0.0, 0.0
+    for promise, bears in zip(promises, borne, strict=True):
+        if promise == probability:
+            used = bears
+        else:
+            beyond += max(bears - share * max(lefts[promise], 0.0), 0.0)
+    allowed = max(share * book.left, share * (LEAST_LEFT * book.usual_weight) - beyond, 0.0)
     return QuotaUse(QuotaKind.SHARE, used, asked, allowed) if used + asked > allowed else None

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from app.engine.books import CORE_HOUR_PARTS, PARTS, Bearers
 from app.engine.cluster import GOES_FIRST_US, NO_NODE, Bools, Cluster, Ints
 from app.engine.compiled import compiled
+from app.engine.exposure import class_index
 
 OwnerNumbers = NDArray[np.int32]
 """Of each row (S): the number of its instance's owner."""
@@ -35,17 +36,20 @@ def borne_by(
     owners: OwnerNumbers,
     owner: int,
     deadlines_us: Ints,
-    probability: float,
+    probabilities: NDArray[np.float64],
     stratum: int,
     now_us: int,
     by_core_hours: bool,  # noqa: FBT001 - compiled functions take no keywords
-) -> int:
-    """Return the parts of a book's committed risk that an owner's instances bear; see engine.books."""
-    parts = 0
+) -> Ints:
+    """Return the parts of the committed risk of a stratum's books that an owner's instances bear; see engine.books.
+
+    probabilities (C): the promises of the books, rising.
+    """
+    parts = np.zeros(probabilities.shape[0], np.int64)
     for row in range(owners.shape[0]):
-        if owners[row] == owner and bearers.promises[row] == probability and bearers.strata[row] == stratum:
-            left_us = deadlines_us[row] - now_us
-            if left_us > 0:
+        if owners[row] == owner and bearers.strata[row] == stratum:
+            of, left_us = class_index(probabilities, bearers.promises[row]), deadlines_us[row] - now_us
+            if of >= 0 and left_us > 0:
                 weight = bearers.core_hours[row] * CORE_HOUR_PARTS if by_core_hours else float(PARTS)
-                parts += int(bearers.rates[row] * left_us * weight)
+                parts[of] += int(bearers.rates[row] * left_us * weight)
     return parts

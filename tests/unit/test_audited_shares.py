@@ -1,4 +1,4 @@
-"""What an audit says of longer lifetimes: of their owner's share of a book, and of the windows that they rest on."""
+"""Findings of an audit in longer lifetimes: in their owner's share of a book, and in the windows that they rest on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a refusal for too few windows offers: nothing beyond the promise, and nothing beyond the owner's share."""
+"""A refusal for too few windows offers nothing beyond the promise, and nothing beyond the owner's share."""
 
 from __future__ import annotations
 

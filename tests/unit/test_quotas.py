@@ -187,3 +187,31 @@ def test_accounts_are_the_sums_of_the_log(seed: int) -> None:
 def count(expected: dict[str, list[int]], start: InstanceStarted, more: list[int]) -> None:
     sums = expected.setdefault(start.owner or NOBODY, [0] * len(more))
     expected[start.owner or NOBODY] = [a + b for a, b in zip(sums, more, strict=True)]
+
+
+def test_promises_that_differ_in_the_last_digit_share_what_a_book_counts_as_having() -> None:
+    """Each had a book that counted as having one eviction left, so an owner took its share of one a hundred times."""
+    cloud, events = make_cloud(replace(POLICY, owner_share=0.2)), []
+    for number in range(5):
+        request = StartRequest(f"a{number}", Market.SPOT, "c1", HOUR_US // 2, 0.5 + number / 1e9, DAY_US, "a")
+        (event,) = decide_start(cloud, request, DAY_US, EvenQuotes())
+        cloud.apply(event)
+        events.append(event)
+    assert [type(event) for event in events] == [InstanceStarted, *[InstanceRejected] * 4]
+    use = events[1].basis.quota if isinstance(events[1], InstanceRejected) and events[1].basis else None
+    assert use is not None
+    assert (use.kind, use.used, use.asked) == (QuotaKind.SHARE, 0.0, 0.2)
+    assert use.allowed == pytest.approx(0.2 - (0.2 - 0.2 * 0.5)), "it uses .2 of the first book, and its share is .1"
+    assert isinstance(start(cloud, "other", "a", lifetime_us=2 * HOUR_US), InstanceStarted), "another stratum"
+
+
+def test_what_a_book_has_earned_is_not_taken_for_another_promise() -> None:
+    """An owner that uses no more than its share of what the books have left may use as many as it likes."""
+    cloud = make_cloud()
+    for number in range(5):
+        request = StartRequest(f"a{number}", Market.SPOT, "c1", HOUR_US // 2, 0.5 + number / 1e9, DAY_US, "a")
+        (event,) = decide_start(cloud, request, DAY_US, EvenQuotes())
+        assert isinstance(event, InstanceStarted), (
+            "it earns .5 for its book, half of that is its owner's, and it uses .2"
+        )
+        cloud.apply(event)

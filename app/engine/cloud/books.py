@@ -79,6 +79,15 @@ class Books:
         borne = self._instances.rows.borne_now(promises, policy.strata_us, now_us, by_core_hours=by_core_hours)
         return lambda: _books_of(policy, accounts, places, *borne())
 
+    def left_in(self, stratum: int) -> dict[float, float]:
+        """Return what the books of a stratum have left, by promise."""
+        by_core_hours = self._head.policy.budget is BudgetUnit.CORE_HOURS
+        return {
+            probability: one.earned - (one.evicted_core_hours if by_core_hours else one.evicted)
+            for (probability, at), one in self._accounts.items()
+            if at == stratum
+        }
+
     def _promises(self, probabilities: Sequence[float]) -> tuple[NDArray[np.float64], list[int]]:
         """Return all promises that have an account or are among these, rising, and the places of these."""
         known = sorted({probability for probability, _ in self._accounts}.union(probabilities))

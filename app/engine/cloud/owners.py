@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import add
 from typing import Any, NamedTuple
@@ -90,9 +90,14 @@ class Owners:
         """
         return self._instances.rows.overrunning_now(self._room.copy(), now_us)
 
-    def borne_by(self, owner: str, probability: float, stratum: int, now_us: int, *, by_core_hours: bool) -> float:
-        """Return the risk that an owner's running instances with this promise bear in a stratum, in the book's unit."""
-        return self._instances.rows.borne_by(owner, probability, stratum, now_us, by_core_hours=by_core_hours)
+    def borne_by(
+        self, owner: str, promises: Sequence[float], stratum: int, now_us: int, *, by_core_hours: bool
+    ) -> list[float]:
+        """Return the risk that an owner's running instances bear in a stratum, by promise, in the books' unit.
+
+        `promises` rise.
+        """
+        return self._instances.rows.borne_by(owner, promises, stratum, now_us, by_core_hours=by_core_hours)
 
     def overrunning_cores(self, owner: str, now_us: int) -> int:
         """Return the cores of an owner's spot instances that overrun."""

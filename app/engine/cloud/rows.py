@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,15 +139,19 @@ class InstanceRows:
         deadlines_us = self._room.cluster.deadline_us.copy()
         return lambda: borne(bearers, deadlines_us, len(boundaries_us) + 1, probabilities, now_us, by_core_hours)
 
-    def borne_by(self, owner: str, probability: float, stratum: int, now_us: int, *, by_core_hours: bool) -> float:
-        """Return the risk that an owner's running instances with this promise bear in a stratum of `borne`.
+    def borne_by(
+        self, owner: str, promises: Sequence[float], stratum: int, now_us: int, *, by_core_hours: bool
+    ) -> list[float]:
+        """Return the risk that an owner's running instances bear in a stratum of `borne`, by promise; these rise.
 
         It is in evictions, or in core-hours.
         """
         number = self._owners.get(owner, NO_NODE)  # which no row has
         bearers, deadlines_us = self._bearers(self._boundaries_us), self._room.cluster.deadline_us
         owners, parts = self._columns.owners, CORE_HOUR_PARTS if by_core_hours else PARTS
-        return borne_by(bearers, owners, number, deadlines_us, probability, stratum, now_us, by_core_hours) / parts
+        known = np.array(promises, np.float64)
+        found = borne_by(bearers, owners, number, deadlines_us, known, stratum, now_us, by_core_hours)
+        return [count / parts for count in found.tolist()]
 
     def overrunning_now(self, cluster: Cluster, now_us: int) -> Callable[[], dict[str, tuple[int, int, int]]]:
         """Return a function that counts what overruns by owner: instances, cores, core-microseconds; on any thread.

@@ -99,9 +99,9 @@ class Cloud:
             self._instances,
         )
         self._folds, self._undo = folds_of(self._parts), Undoing()
-        self.nodes, self.flavors, self.books = self._nodes.by_name, self._flavors.by_name, self._books.of
-        books, outcomes = self._books, self._outcomes
-        self.books_now, self.outcomes_now, self.core_hours_of = books.now, outcomes.now, outcomes.core_hours_of
+        self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
+        books, outcomes, self.core_hours_of = self._books, self._outcomes, self._outcomes.core_hours_of
+        self.books, self.books_now, self.left_in, self.outcomes_now = books.of, books.now, books.left_in, outcomes.now
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
         self.first_at_risk, self.on_node = self._instances.first_at_risk, self._instances.on_node
         self.youngest_spot, self.oldest = self._instances.youngest_spot, self._instances.oldest

@@ -27,7 +27,7 @@ def warm_up() -> None:
     cloud.displace("flavor", 0)
     cloud.proposals_now(0)()
     cloud.overrunning_now(0)()
-    cloud.borne_by("", 0.01, 0, 0, by_core_hours=False)
+    cloud.borne_by("", [0.01], 0, 0, by_core_hours=False)
     cloud.apply_run([InstanceStopped(at_us=0, instance_id="spot")])
     cloud.outlook("flavor", 0)
     cloud.rollback()

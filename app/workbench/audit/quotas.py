@@ -30,7 +30,8 @@ def check_quota(world: World, row: LogRow) -> None:
     """Check the quota that a spot decision records as its refusal, or that there is none."""
     if world.limits is None:
         return
-    found = _exceeded(world, row)
+    found, before = _exceeded(world, row), _exceeded(world, row, apart=True)
+    found = before if row.quota == before else found
     require(row, Rule.SLA, row.quota == found, f"it records the quota {row.quota}, but the log so far makes it {found}")
     if found is not None:
         overruns = found.kind in {QuotaKind.OVERRUNNING, QuotaKind.OVERRAN}
@@ -43,14 +44,18 @@ def check_extension_quota(world: World, row: LogRow, instance: AuditedInstance) 
     start = instance.row
     if world.limits is None:
         return
-    found = None if start.owner is None else _exceeded_by_rest(world, row, instance, start.owner, world.limits)
+    uses = [
+        None if start.owner is None else _exceeded_by_rest(world, row, instance, start.owner, world.limits, apart=apart)
+        for apart in (False, True)
+    ]
+    found = uses[1] if row.quota == uses[1] else uses[0]
     require(row, Rule.SLA, row.quota == found, f"it records the quota {row.quota}, but the log so far makes it {found}")
     is_named = (row.reason == Rejection.QUOTA_EXCEEDED) == (found is not None)
     require(row, Rule.SLA, is_named, f"the reason is {row.reason!r}, but its quota is {found}")
 
 
 def _exceeded_by_rest(
-    world: World, row: LogRow, instance: AuditedInstance, owner: str, limits: Limits
+    world: World, row: LogRow, instance: AuditedInstance, owner: str, limits: Limits, *, apart: bool
 ) -> QuotaUse | None:
     of_policy = limits.cores, limits.share, limits.overrun_share
     _, share, _ = world.quotas.get(owner, of_policy)
@@ -63,10 +68,12 @@ def _exceeded_by_rest(
     if row.book.evicted_core_hours is not None:
         before, after = hours_of(start, start.lifetime_us) * before, (row.book.core_hours or 0.0) * after
     own = [one for one in world.running.values() if one.is_spot and one.row.owner == owner]
-    return _share(row, row.book, own, share, max(after - before, 0.0))
+    beyond = 0.0 if apart else _beyond(world, row, row.book, own, share)
+    return _share(row, row.book, own, share, max(after - before, 0.0), beyond)
 
 
-def _exceeded(world: World, row: LogRow) -> QuotaUse | None:
+def _exceeded(world: World, row: LogRow, *, apart: bool = False) -> QuotaUse | None:
+    """Return the first quota that refuses a start. Until decision 258 each promise was held `apart` from the others."""
     if world.limits is None or row.owner is None:
         return None
     own = [one for one in world.running.values() if one.is_spot and one.row.owner == row.owner]
@@ -84,7 +91,8 @@ def _exceeded(world: World, row: LogRow) -> QuotaUse | None:
     if share is None or row.book is None:
         return None
     hours = 1.0 if row.book.evicted_core_hours is None else row.book.core_hours or 0.0
-    return _share(row, row.book, own, share, hours * (row.estimated_probability or 0.0))
+    beyond = 0.0 if apart else _beyond(world, row, row.book, own, share)
+    return _share(row, row.book, own, share, hours * (row.estimated_probability or 0.0), beyond)
 
 
 def _overran(world: World, row: LogRow, own: list[AuditedInstance], share: float) -> QuotaUse | None:
@@ -101,20 +109,41 @@ def _cores(row: LogRow) -> int:
     return row.machine_count * row.demand.cores
 
 
-def _share(row: LogRow, book: Book, own: list[AuditedInstance], share: float, asked: float) -> QuotaUse | None:
-    """Return the use of a book by an owner if, with the risk that is asked for, it is more than the share."""
+def _share(
+    row: LogRow, book: Book, own: list[AuditedInstance], share: float, asked: float, beyond: float
+) -> QuotaUse | None:
+    """Return the use of a book by an owner if, with the risk that is asked for, it is more than the share.
+
+    `beyond`: what the owner uses of the stratum's other books beyond its share of them.
+    """
+    used, hours = _used(row, book, own, row.probability), book.core_hours or 0.0
+    least = 1.0 if book.evicted_core_hours is None else book.mean_core_hours or hours
+    left = book.earned - (book.evicted if book.evicted_core_hours is None else book.evicted_core_hours)
+    allowed = max(share * left, share * least - beyond, 0.0)
+    return QuotaUse(QuotaKind.SHARE, used, asked, allowed) if used + asked > allowed else None
+
+
+def _used(row: LogRow, book: Book, own: list[AuditedInstance], promised: float | None) -> float:
+    """Return what an owner's instances bear in the book of a promise and of this book's stratum."""
     span = book.from_us, book.below_us
     there = [
         (one.in_book, hours_of(one.row, one.row.lifetime_us))
         for one in own
-        if one.row.probability == row.probability and holds(span, one.in_book.lifetime_us or 0)
+        if one.row.probability == promised and holds(span, one.in_book.lifetime_us or 0)
     ]
-    lost = book.evicted_core_hours
-    if lost is None:
-        used = sum(floor(borne(one, row.at_us) * PARTS) for one, _ in there) / PARTS
-        allowed = share * max(book.earned - book.evicted, 1.0)
-    else:
-        hours = book.core_hours or 0.0
-        used = sum(floor(borne(one, row.at_us) * each * HOUR_PARTS) for one, each in there) / HOUR_PARTS
-        allowed = share * max(book.earned - lost, book.mean_core_hours or hours)
-    return QuotaUse(QuotaKind.SHARE, used, asked, allowed) if used + asked > allowed else None
+    if book.evicted_core_hours is None:
+        return sum(floor(borne(one, row.at_us) * PARTS) for one, _ in there) / PARTS
+    return sum(floor(borne(one, row.at_us) * each * HOUR_PARTS) for one, each in there) / HOUR_PARTS
+
+
+def _beyond(world: World, row: LogRow, book: Book, own: list[AuditedInstance], share: float) -> float:
+    """Return what the owner uses of the stratum's other books beyond its share of what they have left."""
+    beyond = 0.0
+    for promised in sorted(world.entered):
+        if promised != row.probability:
+            sums = world.entered[promised].of((book.from_us, book.below_us))
+            left = sums.earned - sums.evicted
+            if book.evicted_core_hours is not None:
+                left = sums.earned_core_hours - sums.evicted_core_hours
+            beyond += max(_used(row, book, own, promised) - share * max(left, 0.0), 0.0)
+    return beyond
