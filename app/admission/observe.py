@@ -78,10 +78,14 @@ def decide_node_resize(cloud: Cloud, node: Node, capacity: Resources, at_us: int
 
 
 def decide_abort(cloud: Cloud, instance_id: str, at_us: int) -> Sequence[Event]:
-    """Return the event of an accepted instance that never ran, or nothing if it has ended."""
-    if instance_id not in cloud.running:
+    """Return the event of an accepted instance that never ran, or nothing if it has ended.
+
+    What kept its room beyond its declared lifetime has overrun, whether it ran or not: it is stopped like any other.
+    """
+    running = cloud.running.get(instance_id)
+    if running is None:
         return []
-    return [InstanceStopped(at_us=at_us, instance_id=instance_id, aborted=True)]
+    return [InstanceStopped(at_us=at_us, instance_id=instance_id, aborted=at_us <= running.deadline_us)]
 
 
 def _start_of(request: ObserveRequest) -> StartRequest:

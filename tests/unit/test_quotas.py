@@ -11,6 +11,7 @@ from oracles.histories import RandomCloud
 
 from app.admission.decide import decide_start
 from app.admission.extend import decide_extension
+from app.admission.observe import decide_abort
 from app.domain.events import (
     CloudCreated,
     ExtensionRejected,
@@ -215,3 +216,19 @@ def test_what_a_book_has_earned_is_not_taken_for_another_promise() -> None:
             "it earns .5 for its book, half of that is its owner's, and it uses .2"
         )
         cloud.apply(event)
+
+
+def test_an_abort_wipes_out_no_overrunning() -> None:
+    """A controller that declares a minute and runs for hours would else say at its end that nothing ever ran."""
+    cloud = make_cloud()
+    for name in ("late", "never"):
+        assert isinstance(start(cloud, name, "a", lifetime_us=HOUR_US), InstanceStarted)
+    (never,) = decide_abort(cloud, "never", DAY_US + HOUR_US)
+    cloud.apply(never)
+    assert cloud.owners["a"].admitted == 1, "one that came to nothing within its lifetime counts nowhere"
+    later = DAY_US + 10 * HOUR_US
+    (stopped,) = decide_abort(cloud, "late", later)
+    cloud.apply(stopped)
+    account = cloud.owners["a"]
+    assert (account.admitted, account.overran, account.overrun_core_us) == (1, 1, 9 * HOUR_US)
+    assert cloud.overrun_lately("a", later).overrun_core_us == 9 * HOUR_US
