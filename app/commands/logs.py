@@ -84,7 +84,7 @@ def _in_words(totals: Totals) -> str:
         f" on {totals.used_cores[market]} of {totals.capacity_cores} cores"
         for market, asked in totals.requested.items()
     ]
-    classes = [f"{lost} of {some} promised {p:g}" for p, (some, lost) in totals.classes.items()]
+    classes = [f"{lost} of {some} promised {p}" for p, (some, lost) in totals.classes.items()]
     return "\n".join([*lines, f"evicted: {totals.evicted}" + (f" ({', '.join(classes)})" if classes else "")])
 
 

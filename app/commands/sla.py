@@ -10,7 +10,7 @@ from app.commands.fitting import Column, print_fitting
 from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent
-from app.domain.numbers import number_text
+from app.domain.numbers import number_text, promise_text
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.promises import ClassAnswer, ClassBookAnswer, ClassBudgetAnswer, SlaAnswer, StandingAnswer
 
@@ -108,7 +108,7 @@ def _legend(answer: SlaAnswer) -> str:
 def _print_standings(answer: SlaAnswer) -> None:
     """Print what was admitted of each stratum, flavor and week, with its verdict."""
     parts = [
-        *((f"by lifetime, {percent(found.promised)}", found.strata) for found in answer.classes),
+        *((f"by lifetime, {promise_text(found.promised)}", found.strata) for found in answer.classes),
         ("by flavor", answer.flavors),
         ("by week of the start, from Monday", answer.weeks[-_WEEKS:]),
     ]
@@ -129,7 +129,7 @@ def _standing(one: StandingAnswer) -> list[object]:
 
 def _class(found: ClassAnswer) -> list[object]:
     return [
-        percent(found.promised),
+        promise_text(found.promised),
         Text(found.verdict.replace("_", " "), style=_STYLES.get(found.verdict, "")),
         f"{found.evicted} ({percent(found.ratio)})",
         f"{percent(found.low)} to {percent(found.high)}",
@@ -171,7 +171,7 @@ def _weighed(count: int, core_hours: float | None) -> str:
 def _book(found: ClassAnswer, book: ClassBookAnswer) -> list[object]:
     left = Text(number_text(book.left), style="red" if book.left < 0 else "")
     return [
-        percent(found.promised),
+        promise_text(found.promised),
         f"from {length(book.from_s)}" if book.below_s is None else f"below {length(book.below_s)}",
         number_text(book.earned),
         _weighed(book.evicted, book.evicted_core_hours),

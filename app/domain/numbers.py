@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from math import floor, log10
 
 _DECIMALS_MAX = 4
@@ -29,6 +30,15 @@ def share_text(share: float) -> str:
     if text == "100" and share < 1:
         return _near(100 * share, 100)
     return f"{text} %"
+
+
+def promise_text(promise: float) -> str:
+    """Return an eviction probability that was promised in per cent, with all of its digits.
+
+    Promises that differ in the last of them are two classes, and read alike as shares.
+    """
+    exact = (100 * Decimal(repr(float(promise)))).normalize()
+    return f"{exact:f} %" if exact.adjusted() >= -_SHARE_DECIMALS_MAX else f"{exact} %"
 
 
 def _near(percent: float, whole: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.domain.numbers import figure_text, number_text, share_text
+from app.domain.numbers import figure_text, number_text, promise_text, share_text
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,19 @@ def test_shares(share: float, text: str) -> None:
 )
 def test_figures_are_never_written_with_a_power(value: float, text: str) -> None:
     assert figure_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("promise", "text"),
+    [
+        (0.01, "1 %"),
+        (0.2, "20 %"),
+        (0.2000001, "20.00001 %"),
+        (0.05000000000000001, "5.000000000000001 %"),
+        (0.5, "50 %"),
+        (1e-300, "1E-298 %"),
+    ],
+)
+def test_a_promise_reads_with_all_of_its_digits(promise: float, text: str) -> None:
+    """Two classes would have the same name otherwise."""
+    assert promise_text(promise) == text
