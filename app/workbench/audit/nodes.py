@@ -69,4 +69,6 @@ def check_policy(world: World, row: LogRow) -> None:
 
 
 def check_flavor(world: World, row: LogRow) -> None:
-    """Accept a flavor's line: starts carry their own resource vectors, so it tells nothing new."""
+    """Keep what a flavor asks for: starts carry resource vectors of their own, which are those of their flavors."""
+    known = world.flavors.setdefault(row.flavor or "", row.demand)
+    require(row, Rule.FOLD, known == row.demand, f"the flavor {row.flavor!r} asked for something else before")

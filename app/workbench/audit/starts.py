@@ -125,6 +125,8 @@ def check_decided_once(world: World, row: LogRow) -> None:
     in_group = row.machine_count > 1
     require(row, Rule.FOLD, not in_group or row.market == Market.SPOT, "only spot instances are in groups")
     require(row, Rule.FOLD, max(row.demand) > 0 and min(row.demand) >= 0, "it asks for nothing")
+    of_flavor = world.flavors.get(row.flavor or "", row.demand)  # not every log tells of flavors
+    require(row, Rule.FOLD, row.demand == of_flavor, f"it asks for {row.demand}, but its flavor for {of_flavor}")
     world.decided.add(name)
     world.jobs.start(row)
     follow_placement(world, row)

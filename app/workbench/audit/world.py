@@ -85,6 +85,7 @@ class World:
     """
 
     nodes: dict[str, _AuditedNode] = field(default_factory=dict)
+    flavors: dict[str, Resources] = field(default_factory=dict)
     running: dict[str, AuditedInstance] = field(default_factory=dict)
     decided: set[str] = field(default_factory=set)
     placement: Placement = Placement.FIRST_FIT
