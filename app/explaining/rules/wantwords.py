@@ -11,7 +11,7 @@ from app.domain.wanted import Wanted
 
 _LIMITS = {
     Rejection.SLA_UNATTAINABLE: "no longer one was quoted at its eviction probability",
-    Rejection.BUDGET_EXHAUSTED: "what its promise has left admitted no longer one",
+    Rejection.BUDGET_EXHAUSTED: "no longer one was within what its promise allows",
     Rejection.NO_HISTORY: "there was no forecast yet",
     Rejection.QUOTES_STALE: "the quotes were too old",
 }
