@@ -531,6 +531,8 @@ def test_the_promise_and_the_curves(page: Page, service: Service) -> None:
     page.goto(f"{service.url}/ui/clouds/sold/promise")
     expect(page.get_by_role("heading", name="Evicted at most 5 %")).to_be_visible()
     expect(page.locator("main")).to_contain_text("0 of 1 admitted")
+    estimates = page.get_by_role("region", name="Estimates and what happened")
+    expect(estimates.get_by_role("columnheader", name="Bound")).to_be_visible()
     page.goto(f"{service.url}/ui/clouds/sold/curves?flavor=c1")
     expect(page.locator("[data-chart] canvas")).to_have_count(2)
     page.goto(f"{service.url}/ui/clouds/sold/epochs")
