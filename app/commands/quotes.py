@@ -109,7 +109,9 @@ def _guaranteed_in_words(answer: QuotesAnswer) -> str:
     """Say which flavors are guaranteed the lifetime asked for."""
     names = ", ".join(quote.flavor for quote in answer.quotes if _is_guaranteed(quote)) or "no flavor"
     asked_s = next(quote.asked_lifetime_s for quote in answer.quotes if quote.asked_lifetime_s is not None)
-    return f"guaranteed for {length(asked_s)}: {names}; a start may be accepted beyond its quote, or refused within it"
+    others = "; a start may be accepted beyond its quote, or refused within it"
+    has_room = any(quote.slots for quote in answer.quotes)
+    return f"guaranteed for {length(asked_s)}: {names}{others if has_room else ''}"
 
 
 def _quote(quote: FlavorQuoteAnswer, *, asked: bool) -> list[object]:
