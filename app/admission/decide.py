@@ -204,7 +204,9 @@ def _displaced(cloud: Cloud, request: StartRequest, at_us: int) -> tuple[str | N
 
 def _check_spot(cloud: Cloud, request: StartRequest) -> None:
     if request.lifetime_us is None:
-        raise LifetimeMissing("a spot start must declare its lifetime")
+        raise LifetimeMissing(
+            'a spot start must declare its lifetime: lifetime_s, or "lifetime": "longest" for as long as possible'
+        )
     check_lifetime(cloud.policy, request.lifetime_us)
     check_probability(cloud.policy, request.eviction_probability)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from app.commands import options
-from app.commands.outcomes import print_outcome
+from app.commands.outcomes import print_above, print_outcome
 from app.commands.output import (
     STDOUT,
     check_writable,
@@ -185,6 +185,7 @@ def _print(found: Sequence[Evaluated], *, followed: bool, reliability: bool, by_
     else:
         STDOUT.print(matrix_table([one.outcome for one in found]))
         STDOUT.print(MATRIX_LEGEND)
+        print_above({_title(one): one.outcome for one in found})
     if found[0].baselines is not None:
         _print_baselines(found)
     for one, report in zip(found, reports, strict=True) if reliability else ():

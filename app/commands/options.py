@@ -26,13 +26,17 @@ Sla = Annotated[
 ]
 NoSla = Annotated[bool, typer.Option("--no-sla", help="Admit every spot start that fits.")]
 _GUARANTEE_OF = "stratified; per-instance with --forecast replay"
+SCOPES = (
+    "The scope of the SLA: each stratum of declared lifetimes (stratified), all with the same promise together "
+    "(pooled), or each instance by itself (per-instance)."
+)
 Guarantees = Annotated[
     str | None,
     typer.Option(
         "--guarantee",
         metavar="per-instance|pooled|stratified",
         show_default=_GUARANTEE_OF,
-        help="The scope of the SLA.",
+        help=SCOPES,
     ),
 ]
 Eviction = Annotated[str, typer.Option(metavar="yjf|yjf-global", help="The rule that chooses victims.")]
@@ -67,7 +71,7 @@ Slas = Annotated[
 ]
 GuaranteeList = Annotated[
     list[str] | None,
-    typer.Option("--guarantee", metavar="stratified,...", show_default=_GUARANTEE_OF, help="The scope of the SLA."),
+    typer.Option("--guarantee", metavar="stratified,...", show_default=_GUARANTEE_OF, help=SCOPES),
 ]
 EvictionList = Annotated[
     list[str], typer.Option("--eviction", metavar="yjf,yjf-global", help="The rule that chooses victims.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.table import Table
 
 from app.commands.output import STDOUT, print_json
@@ -10,15 +12,33 @@ from app.workbench.tally import DrivenScenario
 
 
 def print_outcome(outcome: DrivenScenario, *, as_json: bool) -> None:
-    """Print a driven workload's outcome: one JSON object, or a table of the papers' metrics and the times."""
+    """Print a driven workload's outcome: one JSON object, or the papers' metrics, the verdicts and the times."""
     if as_json:
         print_json(outcome.report())
         return
+    from app.workbench.kept import kept_by_lifetime  # noqa: PLC0415 - the intervals' library is slow to load
+
     STDOUT.print(_metrics(outcome))
+    verdicts = list(kept_by_lifetime(outcome))
+    widest = max((len(one.of) for one in verdicts), default=0)
+    for one in verdicts:
+        STDOUT.print(f"{one.of:{widest}}  {one.sentence}", highlight=False, soft_wrap=True)
     times = f"{outcome.wall_s:.1f} s"
     if outcome.forecast_s is not None:
         times += f", of it {outcome.forecast_s:.1f} s in forecasts"
     STDOUT.print(f"{len(outcome.tally.epochs)} epochs; {times}")
+
+
+def print_above(outcomes: Mapping[str, DrivenScenario]) -> None:
+    """Print where more was evicted than promised, evaluation by evaluation; nothing if none of them promised."""
+    from app.workbench.kept import kept_by_lifetime  # noqa: PLC0415 - as above
+
+    judged = [(name, kept) for name, one in outcomes.items() for kept in kept_by_lifetime(one)]
+    above = [(name, kept) for name, kept in judged if kept.is_above]
+    if judged:
+        STDOUT.print(f"declared lifetimes of which more was evicted than promised:{'' if above else ' none'}")
+    for name, kept in above:
+        STDOUT.print(f"{name}, {kept.of}: {kept.sentence}", highlight=False, soft_wrap=True)
 
 
 def _metrics(outcome: DrivenScenario) -> Table:

@@ -12,7 +12,7 @@ from app.commands.connecting import cloud_meant, connect
 from app.commands.faulty import in_options, options_of
 from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
-from app.commands.words import estimated, length, moment, percent
+from app.commands.words import estimated, guaranteed, length, moment, percent
 from app.domain.inputs import InputError, parse_duration
 from app.domain.risks import windows_text
 from app.domain.times import SECOND_US
@@ -45,7 +45,7 @@ def quote(
     cloud: options.Cloud = None,
     flavor: Annotated[str | None, typer.Option(help="Only this flavor.")] = None,
     probability: Annotated[
-        float | None, typer.Option(metavar="P", help="Eviction probability, between 0 and 1; by default the cloud's.")
+        str | None, typer.Option(metavar="P", help="Eviction probability, between 0 and 1; by default the cloud's.")
     ] = None,
     lifetime: Annotated[
         str | None, typer.Option(metavar="TIME", help="Ask for this lifetime's probability too.")
@@ -54,22 +54,38 @@ def quote(
 ) -> None:
     """Ask which lifetime is guaranteed at an eviction probability, or how probable an eviction within a lifetime is.
 
-    With --lifetime, the exit code is 1 if no flavor asked for would be accepted for that long.
+    With --lifetime, the exit code is 1 if no flavor asked for is guaranteed that long. A quote is not the decision: the
+    guarantee of the cloud may accept a start beyond its quote, or refuse one within it.
     """
-    if probability is not None and not 0 < probability < 1:
-        raise InputError(f"--probability {probability:g} is not between 0 and 1")
+    share = None if probability is None else _share(probability)
     lifetime_us = None if lifetime is None else parse_duration(lifetime)
     lifetime_s = None if lifetime_us is None else lifetime_us / SECOND_US
     with connect(url, token) as client, in_options(options_of(quote)):
         answer = client.quotes(
-            cloud_meant(client, cloud), flavor=flavor, eviction_probability=probability, lifetime_s=lifetime_s
+            cloud_meant(client, cloud), flavor=flavor, eviction_probability=share, lifetime_s=lifetime_s
         )
     if as_json:
         print_json(json_of(answer))
     else:
         _print(answer)
-    if lifetime_s is not None and not any((quote.lifetime_s or 0) > lifetime_s for quote in answer.quotes):
+    if lifetime_s is not None and not any(_is_guaranteed(quote) for quote in answer.quotes):
         raise typer.Exit(1)
+
+
+def _share(text: str) -> float:
+    """Return an eviction probability."""
+    try:
+        share = float(text)
+    except ValueError:
+        raise InputError(f"--probability {text!r} is not a number between 0 and 1, such as 0.01") from None
+    if not 0 < share < 1:
+        raise InputError(f"--probability {text} is not between 0 and 1")
+    return share
+
+
+def _is_guaranteed(quote: FlavorQuoteAnswer) -> bool:
+    """Return True if the asked lifetime is guaranteed: the guaranteed one is longer."""
+    return bool(quote.slots) and (quote.lifetime_s or 0) > (quote.asked_lifetime_s or 0)
 
 
 def _print(answer: QuotesAnswer) -> None:
@@ -77,6 +93,8 @@ def _print(answer: QuotesAnswer) -> None:
     sampled = any(quote.evidence for quote in answer.quotes)
     columns = (*_GUARANTEED, *(_ASKED if asked else ()), _BOUND, _WINDOWS, *(_SAMPLES if sampled else ()))
     print_fitting(STDOUT, columns, [_quote(quote, asked=asked)[: len(columns)] for quote in answer.quotes])
+    if asked:
+        print_text(Text(_guaranteed_in_words(answer)))
     of = "declared" if asked else "guaranteed"
     followed = "ever evicted: of the samples, at any time that they were followed, not only within a lifetime\n"
     caption = (
@@ -87,6 +105,15 @@ def _print(answer: QuotesAnswer) -> None:
     print_text(Text(caption, style="dim"))
 
 
+def _guaranteed_in_words(answer: QuotesAnswer) -> str:
+    """Say which flavors are guaranteed the lifetime asked for."""
+    names = ", ".join(quote.flavor for quote in answer.quotes if _is_guaranteed(quote)) or "no flavor"
+    asked_s = next(quote.asked_lifetime_s for quote in answer.quotes if quote.asked_lifetime_s is not None)
+    others = "; a start may be accepted beyond its quote, or refused within it"
+    has_room = any(quote.slots for quote in answer.quotes)
+    return f"guaranteed for {length(asked_s)}: {names}{others if has_room else ''}"
+
+
 def _quote(quote: FlavorQuoteAnswer, *, asked: bool) -> list[object]:
     estimate = "no room" if not quote.slots else estimated(quote.estimated_eviction_probability)
     declared = [length(quote.asked_lifetime_s), estimate] if asked else []
@@ -94,7 +121,7 @@ def _quote(quote: FlavorQuoteAnswer, *, asked: bool) -> list[object]:
         quote.flavor,
         quote.slots,
         percent(quote.eviction_probability),
-        length(quote.lifetime_s) if quote.slots else "no room",
+        guaranteed(quote.lifetime_s) if quote.slots else "no room",
         *declared,
         percent(quote.eviction_probability_bound if asked else quote.lifetime_bound),
         _windows(quote.windows if asked else quote.lifetime_windows),

@@ -90,7 +90,7 @@ def _ratios(outcome: DrivenScenario) -> Iterator[str]:
     missed = budget and tally.spot_evicted > budget
     yield f"[bold red]{evicted}[/]" if missed else evicted
     yield ratio(tally.completed_core_us, tally.requested_core_us)
-    yield f"{tally.spot_evicted / budget:.0%}" if budget else "-"
+    yield f"{100 * tally.spot_evicted / budget:.0f} %" if budget else "-"
 
 
 def print_reliability(console: Console, report: JsonObject, title: str, *, by_epoch: bool) -> None:

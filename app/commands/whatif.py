@@ -41,7 +41,7 @@ Log = Annotated[
 ]
 Nodes = Annotated[list[str] | None, typer.Option(metavar="NxC,...", help="The platform, from the beginning on.")]
 Sla = Annotated[list[str] | None, typer.Option(metavar="P,...", help="The cloud's eviction probability; none: no SLA.")]
-Guarantees = Annotated[list[str] | None, typer.Option("--guarantee", metavar="per-instance,...")]
+Guarantees = Annotated[list[str] | None, typer.Option("--guarantee", metavar="stratified,...", help=options.SCOPES)]
 Eviction = Annotated[list[str] | None, typer.Option(metavar="yjf,yjf-global", help="The rule that chooses victims.")]
 Placements = Annotated[
     list[str] | None,
@@ -61,17 +61,40 @@ Strata = Annotated[
 Flavor = Annotated[
     list[str] | None, typer.Option(metavar="OLD=NEW", help="Ask for another flavor, or so many cores, instead.")
 ]
-Duration = Annotated[str | None, typer.Option(metavar="TIME", show_default="as recorded")]
+_AS_RECORDED = "as recorded"
+WarmUp = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        show_default=_AS_RECORDED,
+        help="Time after a cloud's creation without promises.",
+    ),
+]
+Every = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", show_default=_AS_RECORDED, help="Time between two epochs, that is, tables."),
+]
+Horizon = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", show_default=_AS_RECORDED, help="Time for which a replay follows an instance."),
+]
 MinWindows = Annotated[
     int | None,
     typer.Option(
         min=0,
         max=1_000_000,
-        show_default="as recorded",
+        show_default=_AS_RECORDED,
         help="The least windows, pieces of evidence, that a promise may rest on.",
     ),
 ]
-Count = Annotated[int | None, typer.Option(min=0, show_default="as recorded")]
+Samples = Annotated[
+    int | None,
+    typer.Option(min=0, show_default=_AS_RECORDED, help="Samples of each flavor in an epoch."),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(min=0, show_default=_AS_RECORDED, help="Seed of the random moments."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -95,11 +118,11 @@ def whatif(
     budget: BudgetsTried = None,
     flavor: Flavor = None,
     min_windows: MinWindows = None,
-    warm_up: Duration = None,
-    every: Duration = None,
-    horizon: Duration = None,
-    samples: Count = None,
-    seed: Count = None,
+    warm_up: WarmUp = None,
+    every: Every = None,
+    horizon: Horizon = None,
+    samples: Samples = None,
+    seed: Seed = None,
     as_json: options.Json = False,
 ) -> None:
     """Decide a cloud's own log again under another SLA, platform or flavors, and compare.

@@ -7,7 +7,7 @@ from datetime import datetime
 from rich.text import Text
 
 from app.domain.numbers import share_text
-from app.domain.times import SECOND_US, length_text
+from app.domain.times import SECOND_US, at_least_text, length_text
 from tenure_client.forms.nodes import ResourcesAnswer
 
 _STYLES = {
@@ -28,6 +28,11 @@ def moment(at: datetime | None) -> str:
 def length(seconds: float | None) -> str:
     """Return a length of time in the unit that suits it."""
     return "-" if seconds is None else length_text(round(seconds * SECOND_US))
+
+
+def guaranteed(seconds: float | None) -> str:
+    """Return a guaranteed lifetime, rounded down, so that one as long as told is guaranteed."""
+    return "-" if seconds is None else at_least_text(int(seconds * SECOND_US))
 
 
 def percent(share: float | None) -> str:

@@ -10,10 +10,10 @@ from itertools import groupby
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Resources
 
-_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|m|h|d)?")
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|m|min|h|d)?")
 _BYTES = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(kB|KB|MB|GB|TB)?", re.ASCII)
 _NODES = re.compile(r"(\d{1,6})x(\d{1,6})")
-_UNIT_US = {"s": SECOND_US, "m": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US, None: SECOND_US}
+_UNIT_US = {"s": SECOND_US, "m": 60 * SECOND_US, "min": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US, None: SECOND_US}
 
 _UNIT_BYTES = {"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, None: 1}
 
@@ -23,7 +23,7 @@ class InputError(ValueError):
 
 
 def parse_duration(text: str) -> int:
-    """Return the microseconds of a duration such as 45s, 90m, 24h, 30d. A bare number means seconds."""
+    """Return the microseconds of a duration such as 45s, 90m or 90min, 24h, 30d. A bare number means seconds."""
     found = _DURATION.fullmatch(text.strip())
     if not found:
         raise InputError(f"{text!r} is not a duration: write 45s, 90m, 24h or 30d")

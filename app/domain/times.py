@@ -79,6 +79,24 @@ def length_text(us: int) -> str:
     return f"{us / SECOND_US:.1f}".removesuffix(".0") + " s"
 
 
+def at_least_text(us: int) -> str:
+    """Return a length of time rounded down, for one that is promised or offered: no more may be asked for than is told.
+
+    7198300000 -> '1.99 h', where `length_text` has '2 h'.
+    """
+    for unit, size, shortest, parts in (
+        ("d", DAY_US, 2 * DAY_US, 100),
+        ("h", HOUR_US, HOUR_US, 100),
+        ("min", _MINUTE_US, 2 * _MINUTE_US, 10),
+        ("s", SECOND_US, 0, 10),
+    ):
+        if us >= shortest:
+            whole, part = divmod(us * parts // size, parts)
+            decimals = f".{part:0{len(str(parts)) - 1}d}".rstrip("0").rstrip(".")
+            return f"{whole}{decimals} {unit}"
+    return length_text(us)
+
+
 def age_text(us: int) -> str:
     """Return how old something is: in years from two on, else as a length of time."""
     years = us // (365 * DAY_US)

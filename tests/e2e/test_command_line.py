@@ -113,7 +113,9 @@ def test_quotes(service: Process, workload: list[str]) -> None:
     assert (quote["flavor"], quote["eviction_probability"]) == ("c1", 0.5)
     assert quote["lifetime_s"] > 0
     assert tenure_here("quote", *to(service, "quoted"), "--lifetime", "1s").returncode == 0
-    assert tenure_here("quote", *to(service, "quoted"), "--lifetime", "300d").returncode == 1
+    refused = tenure_here("quote", *to(service, "quoted"), "--lifetime", "300d")
+    assert refused.returncode == 1
+    assert "guaranteed for 300 d: no flavor;" in refused.stdout
 
 
 def here(arguments: list[str]) -> int:

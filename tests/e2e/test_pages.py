@@ -35,7 +35,7 @@ from app.domain.events import (
 )
 from app.domain.events.formats import LOG_FORMAT
 from app.domain.jobs import Federate
-from app.domain.times import HOUR_US, SECOND_US
+from app.domain.times import HOUR_US, SECOND_US, at_least_text
 from app.domain.values import (
     Basis,
     Clock,
@@ -336,6 +336,13 @@ def test_the_history_is_drawn_and_told(page: Page, service: Service) -> None:
     expect(page.get_by_role("link", name="week")).to_have_attribute("aria-current", "true")
 
 
+def test_what_a_chart_says_is_guaranteed_is_rounded_down_as_everywhere(page: Page, service: Service) -> None:
+    page.goto(f"{service.url}/ui/clouds/north")
+    script = "async (seconds) => (await import('/ui/static/charts.js')).atLeastText(seconds)"
+    for us in (0, 1_999_999, 862_913_426, 3_599_999_999, 7_198_295_392, 172_799_999_999, 283_086_118_772):
+        assert page.evaluate(script, us / SECOND_US) == at_least_text(us)
+
+
 def test_no_two_lines_of_an_axis_say_the_same(page: Page, service: Service) -> None:
     """A history of two minutes has lines ten seconds apart."""
     page.goto(f"{service.url}/ui/clouds/north")
@@ -531,6 +538,8 @@ def test_the_promise_and_the_curves(page: Page, service: Service) -> None:
     page.goto(f"{service.url}/ui/clouds/sold/promise")
     expect(page.get_by_role("heading", name="Evicted at most 5 %")).to_be_visible()
     expect(page.locator("main")).to_contain_text("0 of 1 admitted")
+    estimates = page.get_by_role("region", name="Estimates and what happened")
+    expect(estimates.get_by_role("columnheader", name="Bound")).to_be_visible()
     page.goto(f"{service.url}/ui/clouds/sold/curves?flavor=c1")
     expect(page.locator("[data-chart] canvas")).to_have_count(2)
     page.goto(f"{service.url}/ui/clouds/sold/epochs")

@@ -877,7 +877,13 @@ def test_every_error_of_the_table_is_documented() -> None:
 def test_a_cloud_without_a_table_says_until_when(client: httpx2.Client) -> None:
     def told(name: str, warm_up_s: int) -> str:
         client.post("/v1/clouds", json={"name": name, "policy": {"warm_up_s": warm_up_s}}).raise_for_status()
-        return client.get(f"/v1/clouds/{name}/quotes").json()["errors"][0]["detail"]
+        client.post(f"/v1/clouds/{name}/flavors", json={"name": "small", "cores": 1}).raise_for_status()
+        by_quotes, by_curves = (
+            client.get(f"/v1/clouds/{name}/{place}").json()["errors"][0]["detail"]
+            for place in ("quotes", "curves?flavor=small")
+        )
+        assert by_quotes == by_curves
+        return by_quotes
 
     assert re.search(
         r"published yet: the cloud warms up until 2\d{3}-\d\d-\d\d .*tenure import", told("warming", 86400)

@@ -196,7 +196,7 @@ def explained(client: httpx2.Client, name: str) -> dict[str, Any]:
             "longer than was declared. The risk, the probability of an eviction within the declared lifetime, was "
             "estimated at 11 % (at most 43 % with 95 % confidence, on 5 windows). That rested on 40 samples at 4 slots "
             "(3 evicted sooner or later), 5 of them independent of each other for so long a lifetime. "
-            "Would have been accepted: a lifetime of up to 5 h at this eviction probability, or this lifetime at an "
+            "Would have been accepted: a lifetime of up to 4.99 h at this eviction probability, or this lifetime at an "
             "eviction probability of 11 % or a little more.",
         ),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -108,7 +109,14 @@ def test_the_rest_is_quoted_with_the_slots_of_all_that_go_before_it() -> None:
     assert isinstance(refused, ExtensionRejected)
     assert (refused.reason, refused.deadline_us) == (Rejection.SLA_UNATTAINABLE, DAY_US + HOUR_US)
     assert acceptable_lifetime_us(refused) == 2 * HOUR_US - 1
-    assert "would have been promised" in in_words(refused)
+    assert in_words(refused).endswith("A lifetime of up to 1.99 h would have been promised, 59.9 min more than it has.")
+
+
+def test_what_is_told_of_the_whole_risk_has_the_promise_beside_it() -> None:
+    cloud = make_cloud(Guarantee.STRATIFIED)
+    run(cloud, "one")
+    told = in_words(extend(cloud, "one", 2 * HOUR_US))
+    assert re.search(r"the risk of its whole life was \S+ % at a promise of \S+ %, and the book of its stratum", told)
 
 
 def test_age_counts() -> None:

@@ -139,6 +139,7 @@ def test_a_trace_that_runs_on_has_no_lifetimes_beyond_its_end(tmp_path: Path) ->
     [
         ("45s", 45 * SECOND_US),
         ("90m", 90 * 60 * SECOND_US),
+        ("90min", 90 * 60 * SECOND_US),
         ("24h", DAY_US),
         ("1.5h", HOUR_US * 3 // 2),
         ("7", 7 * SECOND_US),

@@ -13,7 +13,7 @@ from app.domain.events import (
 )
 from app.domain.numbers import number_text, share_text
 from app.domain.risks import floor_in_words, risk_of_basis
-from app.domain.times import length_text, time_text
+from app.domain.times import at_least_text, length_text, time_text
 from app.domain.values import (
     Acceptable,
     Basis,
@@ -172,7 +172,9 @@ def _quoted(explanation: Explanation, basis: Basis) -> str:
     """Say what the table contributed to a decision, as half a sentence."""
     own = explanation.instance.decision.probability is not None
     promised = f"{_percent(basis.probability)} ({'asked for by the start itself' if own else 'the SLA of the cloud'})"
-    quoted = "no lifetime" if not basis.quoted_lifetime_us else f"a lifetime of {length_text(basis.quoted_lifetime_us)}"
+    quoted = (
+        "no lifetime" if not basis.quoted_lifetime_us else f"a lifetime of {at_least_text(basis.quoted_lifetime_us)}"
+    )
     return (
         f"with {slots_text(basis, explanation.instance.decision.count)}, the table{_of_epoch(explanation, basis)} "
         f"guaranteed {quoted} at an eviction probability of {promised}"
@@ -203,7 +205,7 @@ def _budgeted(basis: Basis, budget: Budget) -> str:
 def _acceptable(instead: Acceptable | None) -> Iterator[str]:
     ways = []
     if instead is not None and instead.lifetime_us is not None:
-        ways.append(f"a lifetime of up to {length_text(instead.lifetime_us)} at this eviction probability")
+        ways.append(f"a lifetime of up to {at_least_text(instead.lifetime_us)} at this eviction probability")
     if instead is not None and instead.probability is not None:
         ways.append(f"this lifetime at an eviction probability of {_percent(instead.probability)} or a little more")
     yield f"Would have been accepted: {', or '.join(ways)}." if ways else "No lifetime would have been accepted."
@@ -286,11 +288,11 @@ def _wanted(decided: Decided) -> str:
     basis = decided.basis
     if basis is None or basis.epoch is None or basis.probability is None:
         return asked
-    quoted = length_text(basis.quoted_lifetime_us) if basis.quoted_lifetime_us else "nothing"
+    quoted = at_least_text(basis.quoted_lifetime_us) if basis.quoted_lifetime_us else "nothing"
     risk = risk_of_basis(basis)
     risked = "" if risk is None else f", and its risk was {risk}"
     is_paid = decided.outcome is DecisionOutcome.ACCEPTED and _is_beyond(basis)
-    paid = ", which its book had earned before" if is_paid else ""
+    paid = ", more than was promised, which its book could bear" if is_paid else ""
     return f"{asked}; quoted was {quoted} at {_percent(basis.probability)}{risked}{paid}"
 
 

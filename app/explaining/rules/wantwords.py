@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from app.domain.events import InstanceStarted, PromiseEnding, Recorded, StartDecision
-from app.domain.times import length_text, time_text
+from app.domain.times import at_least_text, length_text, time_text
 from app.domain.values import Rejection
 from app.domain.wanted import Wanted
 
 _LIMITS = {
     Rejection.SLA_UNATTAINABLE: "no longer one was quoted at its eviction probability",
-    Rejection.BUDGET_EXHAUSTED: "what its promise has left admitted no longer one",
+    Rejection.BUDGET_EXHAUSTED: "no longer one was within what its promise allows",
     Rejection.NO_HISTORY: "there was no forecast yet",
     Rejection.QUOTES_STALE: "the quotes were too old",
 }
@@ -35,7 +35,7 @@ def given_in_words(decision: InstanceStarted) -> Iterator[str]:
     """Tell what was promised to a start that takes what it can get, and why not more."""
     if decision.wanted is None or decision.lifetime_us is None:
         return
-    given = length_text(decision.lifetime_us)
+    given = at_least_text(decision.lifetime_us)
     if not decision.wanted.exceeds(decision.lifetime_us):
         yield f"It got {given}, all that it wanted."
         return
@@ -58,6 +58,6 @@ def ending_in_words(event: PromiseEnding) -> str:
     """Tell when a promise ends, why it is not longer, and what becomes of the instance then."""
     return (
         f"At {time_text(event.at_us)}: its promise ends at {time_text(event.deadline_us)}, after "
-        f"{length_text(event.lifetime_us)}; {limit_in_words(event.reason)}. If it runs on it overruns, and is evicted "
-        "before all that have a promise."
+        f"{at_least_text(event.lifetime_us)}; {limit_in_words(event.reason)}. If it runs on it overruns, and is "
+        "evicted before all that have a promise."
     )

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from app.domain.errors import FlavorNotFound, TableNotFound
 from app.forecasts.curves import curves_now
+from app.forecasts.http.missing import no_table_yet
 from app.forecasts.table_reads import TableReads
 from app.forecasts.wire.curves import CurvesQuery, curves_answer
 from app.platform.http.bodies import read_query
@@ -28,7 +29,7 @@ async def read_curves(request: Request) -> Response:
     if flavor not in cloud.flavors:
         raise FlavorNotFound(f"there is no flavor {flavor!r}")
     if table is None:
-        raise TableNotFound("no table of quotes was published yet")
+        raise TableNotFound(no_table_yet(name, cloud, now_us))
     policy, slots = cloud.policy, cloud.available_slots(flavor)
     sheet = await beside(curves_now(cloud, table, flavor, now_us))
     return respond(curves_answer(policy, table, flavor, slots, sheet))

@@ -7,10 +7,9 @@ from starlette.responses import Response
 
 from app.admission.quote import quotes_of_now
 from app.domain.errors import FlavorNotFound, TableNotFound
-from app.domain.times import time_text
-from app.domain.values import Guarantee
 from app.engine.cloud import Cloud
 from app.forecasts.evidence import evidence_in_force
+from app.forecasts.http.missing import no_table_yet
 from app.forecasts.table_reads import TableReads
 from app.forecasts.wire.forecasts import (
     QuotesQuery,
@@ -42,7 +41,7 @@ async def read_quotes(request: Request) -> Response:
     table = await reached(request, TableReads).newest(name)
     cloud, now_us = await reached(request, Scheduler).present(name)
     if table is None:
-        raise TableNotFound(_no_table_yet(name, cloud, now_us))
+        raise TableNotFound(no_table_yet(name, cloud, now_us))
     probability = query.eviction_probability or cloud.policy.eviction_probability
     policy, flavors = cloud.policy, _flavors_asked(cloud, query.flavor)
     of_now = quotes_of_now(table, cloud, flavors, now_us)
@@ -124,21 +123,3 @@ def _flavors_asked(cloud: Cloud, flavor: str | None) -> list[str]:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 10
-
-
-def _no_table_yet(name: str, cloud: Cloud, now_us: int) -> str:
-    """Return why there are no quotes, until when, and what a caller can do."""
-    asking = f"POST /v1/clouds/{name}/tables asks for one at once"
-    if cloud.policy.guarantee is Guarantee.NONE:
-        return f"no table of quotes was published yet: the guarantee is none, so starts need none; {asking}"
-    ready_us = cloud.created_us + cloud.policy.warm_up_us
-    if now_us < ready_us:
-        until = f"the cloud warms up until {time_text(ready_us)} and promises nothing before"
-        return f"no table of quotes was published yet: {until}; tenure import makes a cloud that has a past already"
-    due_us = cloud.policy.first_due_us(cloud.created_us)
-    if due_us is None:
-        return f"no table of quotes was published yet: the first spot start has it computed, or {asking}"
-    if now_us < due_us:
-        return f"no table of quotes was published yet: the first is due at {time_text(due_us)}; {asking}"
-    due = f"the first was due at {time_text(due_us)}, and a worker (tenure worker) computes it"
-    return f"no table of quotes was published yet: {due}; tenure status tells what the workers do"

@@ -97,6 +97,7 @@ def lifetimes_by_slots(sheet: CurveSheet) -> dict[str, Any]:
             number,
             [min(one.lifetimes_us[number], most_us) / SECOND_US for one in shown],
             dots=len(shown) < _ROWS,
+            shows="guaranteed",
         )
         for number, probability in reversed([*enumerate(sheet.probabilities)])
     ]

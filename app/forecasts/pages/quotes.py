@@ -106,7 +106,7 @@ def read_form(request: Request, policy: Policy) -> Asked:
     length = _number(time_text) if time_text.strip() else None
     lifetime_us = None if length is None else round(length * UNITS[unit])
     if time_text.strip() and (lifetime_us is None or not 0 <= lifetime_us <= _LONGEST_US):
-        problems.append("The lifetime must be a number from 0 to ten years.")
+        problems.append("The lifetime must be a number in the unit beside it, from 0 to ten years.")
         lifetime_us = None
     return Asked(share_text, time_text, unit, share / 100, lifetime_us, tuple(problems))
 

@@ -29,6 +29,7 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.filters.update(
     duration=words.duration,
+    guaranteed=words.guaranteed,
     age=words.age,
     figure=words.figure,
     percent=words.percent,

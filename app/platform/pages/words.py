@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from app.domain.numbers import figure_text, number_text, share_text
 from app.domain.risks import windows_in_words, windows_text
-from app.domain.times import SECOND_US, age_text, length_text, to_datetime
+from app.domain.times import SECOND_US, age_text, at_least_text, length_text, to_datetime
 
 NOTHING = "\N{EN DASH}"
 """The text shown if there is no value."""
@@ -15,6 +15,11 @@ NOTHING = "\N{EN DASH}"
 def duration(us: int | None) -> str:
     """Return a length of time, in a suitable unit."""
     return NOTHING if us is None else length_text(us)
+
+
+def guaranteed(us: int | None) -> str:
+    """Return a guaranteed lifetime, rounded down, so that one as long as told is guaranteed."""
+    return NOTHING if us is None else at_least_text(us)
 
 
 def age(us: int) -> str:

@@ -7,7 +7,7 @@ from app.domain.budgets import Book, BudgetUnit
 from app.domain.events import ExtensionDecision, ExtensionRejected
 from app.domain.numbers import number_text, share_text
 from app.domain.risks import floor_in_words, risk_of_basis
-from app.domain.times import length_text, time_text
+from app.domain.times import SECOND_US, at_least_text, length_text, time_text
 from app.domain.values import Basis, Rejection
 
 
@@ -17,9 +17,18 @@ def in_words(decision: ExtensionDecision) -> str:
     if not isinstance(decision, ExtensionRejected):
         by = " by the service, because its start wanted more" if decision.is_automatic else ""
         return f"Extended{by} from {former} to {asked}, until {time_text(decision.deadline_us)}: {_why(decision)}."
+    return (
+        f"Not extended from {former} to {asked}: {_why_not(decision)}. Its promise stays as it is.{_instead(decision)}"
+    )
+
+
+def _instead(decision: ExtensionRejected) -> str:
     longest_us = acceptable_lifetime_us(decision)
-    instead = "" if longest_us is None else f" A lifetime of up to {length_text(longest_us)} would have been promised."
-    return f"Not extended from {former} to {asked}: {_why_not(decision)}. Its promise stays as it is.{instead}"
+    gain_us = (longest_us or 0) - decision.former_lifetime_us
+    if longest_us is None or gain_us < SECOND_US:
+        return ""
+    told = f"{at_least_text(longest_us)} would have been promised, {at_least_text(gain_us)} more than it has"
+    return f" A lifetime of up to {told}."
 
 
 def _why(decision: ExtensionDecision) -> str:
@@ -53,7 +62,7 @@ def _why_not(decision: ExtensionRejected) -> str:
 
 
 def _quoted(basis: Basis) -> str:
-    quoted = length_text(basis.quoted_lifetime_us) if basis.quoted_lifetime_us else "nothing"
+    quoted = at_least_text(basis.quoted_lifetime_us) if basis.quoted_lifetime_us else "nothing"
     promised = "-" if basis.probability is None else share_text(basis.probability)
     rest = risk_of_basis(basis)
     of_rest = "" if rest is None else f", where the risk was {rest}"
@@ -68,7 +77,9 @@ def _risk(decision: ExtensionDecision) -> str:
     total = "unknown" if decision.total_risk is None else share_text(decision.total_risk)
     rest = risk_of_basis(decision.basis)
     of_rest = "" if rest is None else f"the risk of what is left of it was {rest}, and "
-    return f"{_seen(decision.basis)}, {of_rest}the risk of its whole life was {total}"
+    probability = decision.basis.probability
+    promised = "" if probability is None else f" at a promise of {share_text(probability)}"
+    return f"{_seen(decision.basis)}, {of_rest}the risk of its whole life was {total}{promised}"
 
 
 def _booked(decision: ExtensionDecision, book: Book) -> str:

@@ -28,9 +28,19 @@ export function lengthText(seconds) {
   return `${+seconds.toFixed(1)} s`;
 }
 
+// Rounded down, as the pages write what is guaranteed (app/domain/times.py, at_least_text).
+export function atLeastText(seconds) {
+  const micros = Math.floor(seconds * 1e6);
+  for (const [unit, size, shortest, parts] of [["d", 86400e6, 2 * 86400e6, 100], ["h", HOUR * 1e6, HOUR * 1e6, 100], ["min", 60e6, 120e6, 10]]) {
+    if (micros >= shortest) return `${Math.floor((micros * parts) / size) / parts} ${unit}`;
+  }
+  return `${Math.floor(micros / 1e5) / 10} s`;
+}
+
 const SHOWN = {
   time: (v) => new Date(v * 1000).toISOString().slice(0, 16).replace("T", " "),
   length: lengthText,
+  guaranteed: atLeastText,
   share: (v) => `${+(100 * v).toPrecision(3)} %`,
   number: (v) => String(+v.toFixed(2)),
   price: (v) => String(+v.toPrecision(3)),
