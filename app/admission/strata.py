@@ -4,7 +4,8 @@ Each stratum of declared lifetimes has a *book* of its own for each promised pro
 earns at most what it risks four times over, so nothing is earned without risk. A start is admitted by the first of
 three lines that allows it: its risk is small; its risk is within p; or its risk is three times p at most, the book is
 not in debt, and few risky instances run in it. Most starts risk far less than p, so what the book earns beyond its
-evictions pays for those that risk more. Exposed starts are paid for like any other.
+evictions pays for those that risk more. Exposed starts are paid for like any other. What a stratum's other books are
+in debt counts against the third line too: a promise that differs in the last digit finds no book without debts.
 
 A start weighs 1, or the core-hours that it declares if the policy's budget counts these: earnings, evictions and the
 limit on risky instances go by weight. A start that weighs more than two usual ones, and more than the book could pay
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from math import floor
+from math import floor, fsum
 from typing import NamedTuple
 
 from app.admission.quote import Quotes
@@ -66,10 +67,20 @@ def lines_of(book: Book, probability: float) -> tuple[AdmittingLine, ...]:
     )
 
 
-def admitting_line(book: Book, risk: float, probability: float) -> AdmittedBy | None:
-    """Return the line that admits a start of this risk under the promise `probability`; None if it is refused."""
+def admitting_line(book: Book, risk: float, probability: float, owed: float = 0.0) -> AdmittedBy | None:
+    """Return the line that admits a start of this risk under the promise `probability`; None if it is refused.
+
+    `owed`: what the stratum's other books are in debt in all. A book that has less left pays for nothing.
+    """
     lines = lines_of(book, probability)
-    return next((line.name for line in lines if line.admits(risk, book)), None)
+    line = next((line.name for line in lines if line.admits(risk, book)), None)
+    return None if line is AdmittedBy.PAID and book.left < owed else line
+
+
+def owed_by_others(cloud: Cloud, stratum: int, probability: float) -> float:
+    """Return what the books of a stratum are in debt in all, but for that of this promise."""
+    lefts = cloud.left_in(stratum).items()
+    return fsum(max(-left, 0.0) for promise, left in lefts if promise != probability)
 
 
 def weighed(book: Book, cores: int, lifetime_us: int) -> Book:
@@ -87,9 +98,10 @@ def read_book(
     `estimate`, the forecast's eviction probability for the declared lifetime, is its risk.
     """
     lifetime_us, cores = request.lifetime_us or 0, request.count * cloud.flavors[request.flavor].resources.cores
-    *shorter, own = cloud.books(probability, at_us)[: stratum_index(lifetime_us, cloud.policy.strata_us) + 1]
+    stratum = stratum_index(lifetime_us, cloud.policy.strata_us)
+    *shorter, own = cloud.books(probability, at_us)[: stratum + 1]
     own = weighed(own, cores, lifetime_us)
-    line = admitting_line(own, estimate, probability)
+    line = admitting_line(own, estimate, probability, owed_by_others(cloud, stratum, probability))
     if line is not None:
         return replace(own, admitted_by=line)
     if own.unit is BudgetUnit.INSTANCES:

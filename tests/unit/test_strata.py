@@ -15,7 +15,7 @@ from oracles.strata import admits
 from repeats import seeds
 
 from app.admission.decide import decide_drill, decide_start, decide_stop
-from app.admission.strata import admitting_line, read_book
+from app.admission.strata import admitting_line, owed_by_others, read_book
 from app.commands.workloads import strata_of
 from app.domain.budgets import AdmittedBy, Book
 from app.domain.events import (
@@ -187,6 +187,23 @@ def test_a_promise_of_its_own_finds_no_book_without_risky_ones() -> None:
     assert book_of(cloud, HOUR_US, 0).risky == 0
 
 
+def test_a_promise_of_its_own_leaves_no_debt_behind() -> None:
+    """The debt of a book counts against every promise of its stratum beyond what was promised, and nowhere else."""
+    cloud, _ = make_cloud(800)
+    quotes, other = ProportionalQuotes(DAY_US * 32), P + 1e-9
+    assert read(cloud, DAY_US, quotes).admitted_by is AdmittedBy.PAID
+    apply_all(cloud, [started(0, "one", DAY_US, 2 * P), evicted(0, "one")])
+    for promise in (P, other):
+        assert read(cloud, DAY_US, quotes, promise).admitted_by is None
+        assert read(cloud, DAY_US // 3, quotes, promise).admitted_by is AdmittedBy.WITHIN
+        assert read(cloud, 3 * DAY_US, quotes, 6 * promise).admitted_by is AdmittedBy.WITHIN
+    for number in range(60):
+        cloud.apply(started(0, f"i{number}", DAY_US, P / 4, other))
+    assert read(cloud, DAY_US, quotes, other).admitted_by is None
+    apply_all(cloud, [started(0, f"more{number}", DAY_US, P, other) for number in range(9)])
+    assert read(cloud, DAY_US, quotes, other).admitted_by is AdmittedBy.PAID
+
+
 def test_only_an_eviction_in_time_costs() -> None:
     cloud, _ = make_cloud()
     apply_all(
@@ -241,7 +258,9 @@ def test_every_verdict_agrees_with_the_oracle(seed: int, steps: int) -> None:
         now_us += random.choice([0, HOUR_US // 4, HOUR_US, DAY_US])
         promise, lifetime_us = random.choice([P, 4 * P]), random.choice(LIFETIMES_US)
         risk = random.choice([0.0001, 1 / 256, 1 / 128, 1 / 64, 1 / 48, 1 / 16, 1 / 4])
-        line = admitting_line(book_of(cloud, lifetime_us, now_us, promise), risk, promise)
+        stratum = stratum_index(lifetime_us, cloud.policy.strata_us)
+        owed = owed_by_others(cloud, stratum, promise)
+        line = admitting_line(book_of(cloud, lifetime_us, now_us, promise), risk, promise, owed)
         assert (line is not None) == admits(log, now_us, lifetime_us, risk, promise)
         events: list[Event] = []
         if line is not None or random.random() < 0.3:

@@ -48,6 +48,10 @@ def _reason(line: AdmittingLine, risk: float, book: Book) -> str:
             AdmittedBy.WITHIN: f"what is within the promise is {most} at most",
             AdmittedBy.PAID: f"the book bears {most} at most",
         }[line.name]
+    if line.admits(risk, book):
+        return (
+            "beyond the promise the book pays only if it has left what books of other promises for these lifetimes owe"
+        )
     if book.unit is BudgetUnit.INSTANCES:
         return f"beyond the promise {line.most_risky} risky instances may run, and {book.risky} ran already"
     most = number_text(max(line.most_risky or 0.0, 0.0))

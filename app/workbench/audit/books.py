@@ -6,7 +6,7 @@ This is written anew from docs/forecast.md, *Honest within strata*, and shares n
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from math import floor
@@ -19,6 +19,7 @@ from app.workbench.logcsv import LogRow
 
 PARTS = 2**40
 HOUR_PARTS = 2**20
+ROUNDING = 1e-6
 StratumSpan = tuple[int, int | None]
 
 
@@ -107,11 +108,13 @@ def check_book(
     running: Iterator[tuple[LogRow, float]],
     strata_us: StratumSpan | None,
     asked_hours: float,
+    others: Iterable[Entered],
 ) -> None:
     """Check the figures of a recorded book, and the line that it says admits the start.
 
-    `running`: starts as they stand in books, with their core-hours; `asked_hours`: those of this decision. Until
-    decision 166 the risky ones of the same promise counted alone.
+    `running`: starts as they stand in books, with their core-hours; `asked_hours`: those of this decision; `others`:
+    what was entered under other promises. Until decision 166 the risky ones of the same promise counted alone, and
+    until decision 259 the debts of other promises did not count.
     """
     span, lifetime_us = (book.from_us, book.below_us), row.lifetime_us or 0
     require(row, Rule.SLA, holds(span, lifetime_us), f"its book holds other lifetimes than {lifetime_us / 1e6:g} s")
@@ -136,10 +139,25 @@ def check_book(
     require(row, Rule.SLA, book.committed == committed, f"it records {book.committed} committed, but it is {committed}")
     count = len(risky)
     require(row, Rule.SLA, book.risky == count, f"its book records {book.risky} risky instances, but there are {count}")
+    _check_line(row, book, _owed(book, others))
+
+
+def _check_line(row: LogRow, book: Book, owed: float) -> None:
+    """Check the line that a recorded book says admits the start. `owed`: what the stratum's other books are in debt."""
     risk = row.estimated_probability if row.total_risk is None else row.total_risk
     line, *before = _lines(book, risk or 0.0, row.probability or 0.0)
+    if line is AdmittedBy.PAID and book.left < owed + ROUNDING:
+        before.append(None)
     is_line = book.admitted_by in {line, *before}
     require(row, Rule.SLA, is_line, f"it says {book.admitted_by} admits it, but {line} does")
+
+
+def _owed(book: Book, others: Iterable[Entered]) -> float:
+    """Return what the stratum's other books are in debt in all; those that earned as borne, if that is less."""
+    sums = [other.of((book.from_us, book.below_us)) for other in others]
+    if book.evicted_core_hours is not None:
+        return sum(max(one.evicted_core_hours - one.as_borne_core_hours, 0.0) for one in sums)
+    return sum(max(one.evicted - one.as_borne, 0.0) for one in sums)
 
 
 def _risky(there: Sequence[tuple[LogRow, float]], now_us: int) -> list[float]:

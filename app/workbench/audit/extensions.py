@@ -103,7 +103,8 @@ def _check_asked(world: World, row: LogRow) -> tuple[AuditedInstance, int]:
         span = None if world.strata_us is None else span_at(world.strata_us, lifetime_us)
         entered = world.entered.setdefault(row.probability, Entered())
         asked = hours_of(start, row.lifetime_us)
-        check_book(row._replace(lifetime_us=lifetime_us), row.book, entered, running, span, asked)
+        others = [one for promise, one in world.entered.items() if promise != row.probability]
+        check_book(row._replace(lifetime_us=lifetime_us), row.book, entered, running, span, asked, others)
     check_extension_quota(world, row, instance)
     return instance, start.at_us + (row.lifetime_us or 0) - row.at_us
 

@@ -31,7 +31,8 @@ def check_quote(world: World, row: LogRow) -> None:
         running = booked(world)
         span = None if world.strata_us is None else span_at(world.strata_us, row.lifetime_us or 0)
         entered, asked = world.entered.setdefault(row.probability, Entered()), hours_of(row, row.lifetime_us)
-        check_book(row, row.book, entered, running, span, asked)
+        others = [one for promise, one in world.entered.items() if promise != row.probability]
+        check_book(row, row.book, entered, running, span, asked, others)
     if promised and row.kind == "instance_started":
         check_windows(world, row)
         require(row, Rule.SLA, row.quoted_lifetime_us is not None, "it is admitted under an SLA without a quote")
