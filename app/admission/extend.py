@@ -16,7 +16,7 @@ from app.admission.budget import EXPOSED_SHARE, bearable, unseen_at_most
 from app.admission.floor import floor_above, is_paid, windows_of
 from app.admission.quota import REFUSALS, exceeded_by_extension
 from app.admission.quote import Quotes
-from app.admission.strata import admitting_line, longest_us, most_bearable, owed_by_others, weighed
+from app.admission.strata import line_beside_others, longest_us, most_bearable, weighed
 from app.domain.budgets import Book, Budget, BudgetUnit
 from app.domain.errors import ExtensionNotLonger, ExtensionOfEnded, ExtensionOfOnDemand, ExtensionTooLate
 from app.domain.events import ExtensionDecision, ExtensionRejected, InstanceExtended, Recorded
@@ -181,7 +181,7 @@ def _read_book(cloud: Cloud, running: Running, figures: _Figures, quotes: Quotes
     stratum = stratum_index(running.book_lifetime_us, cloud.policy.strata_us)
     cores, age_us = _cores(cloud, running), at_us - running.started_us
     book = weighed(cloud.books(promised, at_us)[stratum], cores, age_us + figures.rest_us)
-    line = admitting_line(book, total, promised, owed_by_others(cloud, stratum, promised))
+    line = line_beside_others(cloud, stratum, book, total, promised)
     if line is not None:
         return replace(book, admitted_by=line)
     if book.unit is BudgetUnit.CORE_HOURS:

@@ -67,20 +67,26 @@ def lines_of(book: Book, probability: float) -> tuple[AdmittingLine, ...]:
     )
 
 
-def admitting_line(book: Book, risk: float, probability: float, owed: float = 0.0) -> AdmittedBy | None:
-    """Return the line that admits a start of this risk under the promise `probability`; None if it is refused.
+def admitting_line(book: Book, risk: float, probability: float) -> AdmittedBy | None:
+    """Return the line that admits a start of this risk by its book, under the promise `probability`; None if none does.
 
-    `owed`: what the stratum's other books are in debt in all. A book that has less left pays for nothing.
+    What the stratum's other books owe is not in it: see `line_beside_others`.
     """
     lines = lines_of(book, probability)
-    line = next((line.name for line in lines if line.admits(risk, book)), None)
-    return None if line is AdmittedBy.PAID and book.left < owed else line
+    return next((line.name for line in lines if line.admits(risk, book)), None)
 
 
-def owed_by_others(cloud: Cloud, stratum: int, probability: float) -> float:
-    """Return what the books of a stratum are in debt in all, but for that of this promise."""
+def line_beside_others(cloud: Cloud, stratum: int, book: Book, risk: float, probability: float) -> AdmittedBy | None:
+    """Return the line that admits a start of this risk; None if it is refused.
+
+    A book that has less left than the stratum's other books are in debt pays for nothing.
+    """
+    line = admitting_line(book, risk, probability)
+    if line is not AdmittedBy.PAID:
+        return line
     lefts = cloud.left_in(stratum).items()
-    return fsum(max(-left, 0.0) for promise, left in lefts if promise != probability)
+    owed = fsum(max(-left, 0.0) for promise, left in lefts if promise != probability)
+    return line if book.left >= owed else None
 
 
 def weighed(book: Book, cores: int, lifetime_us: int) -> Book:
@@ -101,7 +107,7 @@ def read_book(
     stratum = stratum_index(lifetime_us, cloud.policy.strata_us)
     *shorter, own = cloud.books(probability, at_us)[: stratum + 1]
     own = weighed(own, cores, lifetime_us)
-    line = admitting_line(own, estimate, probability, owed_by_others(cloud, stratum, probability))
+    line = line_beside_others(cloud, stratum, own, estimate, probability)
     if line is not None:
         return replace(own, admitted_by=line)
     if own.unit is BudgetUnit.INSTANCES:

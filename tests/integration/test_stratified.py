@@ -94,7 +94,7 @@ def test_a_start_rests_on_its_book_and_a_refusal_tells_what_would_do(story: Stor
     assert shorter["status"] == "accepted"
 
     told = " ".join(story.get("/instances/long/explanation")["sentences"])
-    assert "none of the three lines admits that" in told
+    assert "none of the three lines of the rule admits that" in told
     assert "A small risk is 10 % at most" in told
     assert "The book of lifetimes from 24 h on with this promise had earned 0 evictions" in told
     admitted = " ".join(story.get("/instances/easy/explanation")["sentences"])

@@ -15,7 +15,7 @@ from oracles.strata import admits
 from repeats import seeds
 
 from app.admission.decide import decide_drill, decide_start, decide_stop
-from app.admission.strata import admitting_line, owed_by_others, read_book
+from app.admission.strata import admitting_line, line_beside_others, read_book
 from app.commands.workloads import strata_of
 from app.domain.budgets import AdmittedBy, Book
 from app.domain.events import (
@@ -200,7 +200,7 @@ def test_a_promise_of_its_own_leaves_no_debt_behind() -> None:
     for number in range(60):
         cloud.apply(started(0, f"i{number}", DAY_US, P / 4, other))
     assert read(cloud, DAY_US, quotes, other).admitted_by is None
-    apply_all(cloud, [started(0, f"more{number}", DAY_US, P, other) for number in range(9)])
+    apply_all(cloud, [started(0, f"more{number}", DAY_US, P / 4, other) for number in range(9)])
     assert read(cloud, DAY_US, quotes, other).admitted_by is AdmittedBy.PAID
 
 
@@ -259,8 +259,8 @@ def test_every_verdict_agrees_with_the_oracle(seed: int, steps: int) -> None:
         promise, lifetime_us = random.choice([P, 4 * P]), random.choice(LIFETIMES_US)
         risk = random.choice([0.0001, 1 / 256, 1 / 128, 1 / 64, 1 / 48, 1 / 16, 1 / 4])
         stratum = stratum_index(lifetime_us, cloud.policy.strata_us)
-        owed = owed_by_others(cloud, stratum, promise)
-        line = admitting_line(book_of(cloud, lifetime_us, now_us, promise), risk, promise, owed)
+        book = book_of(cloud, lifetime_us, now_us, promise)
+        line = line_beside_others(cloud, stratum, book, risk, promise)
         assert (line is not None) == admits(log, now_us, lifetime_us, risk, promise)
         events: list[Event] = []
         if line is not None or random.random() < 0.3:

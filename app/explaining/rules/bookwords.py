@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from app.admission.strata import AdmittingLine, lines_of
 from app.domain.budgets import AdmittedBy, Book, BudgetUnit
-from app.domain.numbers import number_text, share_text
+from app.domain.numbers import number_text, promise_text, share_text
 from app.domain.times import length_text
 from app.domain.values import Basis
 
@@ -20,14 +20,14 @@ _ADMITTED = {
 def admitted_in_words(basis: Basis, book: Book) -> Iterator[str]:
     """Say which line admitted a start, and what the book of its stratum held."""
     why = "" if book.admitted_by is None else f": {_ADMITTED[book.admitted_by]}"
-    yield f"its risk was {_share(basis.estimated_probability)} at a promise of {_share(basis.probability)}{why}."
+    yield f"{_risk_in_words(basis)}{why}."
     yield _held(book)
 
 
 def refused_in_words(basis: Basis, book: Book) -> Iterator[str]:
     """Say why none of the lines admitted a start, and what the book of its stratum held."""
     risk, probability = basis.estimated_probability or 0.0, basis.probability or 0.0
-    yield f"its risk was {_share(risk)} at a promise of {_share(probability)}, and none of the three lines admits that."
+    yield f"{_risk_in_words(basis)}, and none of the three lines of the rule admits that."
     reasons = [_reason(line, risk, book) for line in lines_of(book, probability)]
     yield f"{reasons[0]}; {reasons[1]}; {reasons[2]}."
     yield _held(book)
@@ -73,6 +73,15 @@ def _held(book: Book) -> str:
         f"The book of {stratum_in_words(book)} with this promise had earned {number_text(book.earned)} evictions; "
         f"{book.evicted} had happened, and {number_text(book.committed)} were set aside for what ran."
     )
+
+
+def _risk_in_words(basis: Basis) -> str:
+    """Tell the risk of a start beside its promise, with as many digits as tell the two apart."""
+    risk, promise = basis.estimated_probability, basis.probability
+    texts = _share(risk), _share(promise)
+    if risk != promise and texts[0] == texts[1]:
+        texts = promise_text(risk or 0.0), promise_text(promise or 0.0)
+    return f"its risk was {texts[0]} at a promise of {texts[1]}"
 
 
 def _share(probability: float | None) -> str:

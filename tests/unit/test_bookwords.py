@@ -1,0 +1,29 @@
+"""Sentences on the books of strata: digits that tell a risk from its promise, and a refusal for the debts of others."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.domain.budgets import AdmittedBy, Book
+from app.domain.times import HOUR_US
+from app.domain.values import Basis
+from app.explaining.rules.bookwords import admitted_in_words, refused_in_words
+
+
+@pytest.mark.parametrize(
+    ("risk", "told"),
+    [
+        (0.02, "its risk was 2 % at a promise of 1 %: more than was promised"),
+        (0.010004, "its risk was 1.0004 % at a promise of 1 %: more than was promised"),
+    ],
+)
+def test_a_risk_beyond_its_promise_reads_as_more(risk: float, told: str) -> None:
+    book = Book(0, None, 1.0, 0, 0.0, 0, AdmittedBy.PAID)
+    assert next(admitted_in_words(Basis(3, 1, 0.01, HOUR_US, risk), book)).startswith(told)
+
+
+def test_a_refusal_for_the_debts_of_other_promises_says_so() -> None:
+    """The book by itself would pay: it is not in debt, and nothing risky runs in it."""
+    told = " ".join(refused_in_words(Basis(3, 1, 0.01, HOUR_US, 0.02), Book(0, None, 0.5, 0, 0.0, 0)))
+    assert "the book pays only if it has left what books of other promises for these lifetimes owe" in told
+    assert "risky instances may run" not in told
