@@ -133,7 +133,7 @@ def test_a_list_has_its_columns(openstack: Command, words: str) -> None:
 
 
 def test_quotes_tell_what_would_be_promised(openstack: Command) -> None:
-    (row,) = openstack.told("quote", "--lifetime", "30m", cloud="quoted")
+    (row,) = openstack.told("quote", "--lifetime", "30min", cloud="quoted")
     assert row["flavor"] == "small"
     assert row["asked_lifetime_s"] == 1800
     assert row["eviction_probability"] == 0.05

@@ -14,7 +14,7 @@ from osc_lib.command import command
 
 from tenureclient.api import RequestRefused, TenureApi
 
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|min|h|d)?")
 _ADDRESS = re.compile(r"https?://[^\s'\"]+")
 _WHERE = (
     "Tenure is the service of type preemptible in the catalogue of services; --tenure-endpoint or TENURE_URL gives"
@@ -25,7 +25,7 @@ _ROLES = (
     "Admins, members and readers of the cloud's admin projects, or of the whole system, have the roles admin, member"
     " and reader; people of other projects see and change what is theirs alone."
 )
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
 class TenureCommand(command.Command):  # type: ignore[misc]
