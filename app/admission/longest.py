@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from app.admission.acceptable import acceptable_instead, acceptable_lifetime_us
 from app.admission.bounds import check_wanted
@@ -26,7 +26,7 @@ from app.domain.events import (
 )
 from app.domain.requests import ExtendRequest, StartRequest
 from app.domain.times import MAX_TIME_US, SECOND_US
-from app.domain.values import Policy, Rejection
+from app.domain.values import Policy, QuotaKind, Rejection
 from app.domain.wanted import Wanted
 from app.engine.cloud import MINUTE_US, Cloud, Want
 
@@ -40,6 +40,10 @@ LEAST_GAIN = 0.5
 """An automatic extension lengthens what is left by this share of it at least, and by ten minutes."""
 _TRIES = 4
 """The number of lifetimes that are asked for, one after the other."""
+_HALVINGS = 12
+"""A refusal for an owner's share tells no lifetime. So often what lies between one that is within it and one that is
+not is halved.
+"""
 
 
 def decide_wanted(
@@ -58,13 +62,39 @@ def decide_wanted(
     shortest_us = min(SHORTEST_US, policy.longest_lifetime_us or SHORTEST_US)
     least_us = max(wanted.min_lifetime_us or shortest_us, policy.shortest_lifetime_us)
     most_us = max(_furthest_us(wanted, policy, at_us, at_us), least_us)
-    decision, limited_by = _longest(most_us, least_us, lambda us: explore(declaring(us)), _instead_of_start)
+
+    def exploring(lifetime_us: int) -> StartDecision:
+        return explore(declaring(lifetime_us))
+
+    decision, limited_by = _longest(most_us, least_us, exploring, _instead_of_start)
+    if isinstance(decision, InstanceRejected) and decision.reason is Rejection.QUOTA_EXCEEDED:
+        limited_by, decision = decision.reason, _longest_within_share(decision, least_us, exploring)
     if isinstance(decision, InstanceStarted):
         return replace(decision, wanted=wanted, limited_by=limited_by)
     least = decide(declaring(least_us))
     if isinstance(least, InstanceStarted):  # nobody is offered what its book pays for, but a minimum may be paid for
         return replace(least, wanted=wanted, limited_by=decision.reason)
     return replace(least, wanted=wanted)
+
+
+def _longest_within_share(
+    refused: InstanceRejected, least_us: int, judge: Callable[[int], StartDecision]
+) -> StartDecision:
+    """Return the decision on the longest lifetime found that is within its owner's share, or else the refusal."""
+    basis, low_us, found = refused.basis, least_us, cast("StartDecision", refused)
+    quota = None if basis is None else basis.quota
+    # No more than what is quoted at the promise is offered.
+    high_us = min(refused.lifetime_us or 0, (basis and basis.quoted_lifetime_us) or MAX_TIME_US)
+    for _ in range(_HALVINGS if quota is not None and quota.kind is QuotaKind.SHARE else 0):
+        middle_us = (low_us + high_us) // 2 // SECOND_US * SECOND_US
+        if middle_us <= low_us:
+            break
+        decision = judge(middle_us)
+        if isinstance(decision, InstanceStarted):
+            low_us, found = middle_us, decision
+        else:
+            high_us = middle_us
+    return found
 
 
 def decide_look(cloud: Cloud, want: Want, at_us: int, quotes: Quotes | None) -> Event | None:
