@@ -225,7 +225,7 @@ def test_pages_say_which_forecast_they_show(client: httpx2.Client) -> None:
     assert "From the rises of the on-demand load" in quotes
     curves = client.get(f"/ui/clouds/{NAME}/curves", headers=signed_in).text
     assert "calibrated forecast" in curves
-    assert "by the formula that decides" in curves
+    assert "the formula that decides" in curves
     instance = client.get(f"/ui/clouds/{NAME}/instances/long", headers=signed_in).text
     assert "of its lifetime, or of six hours, in the history" in instance
 
