@@ -153,7 +153,7 @@ def _check_line(row: LogRow, book: Book, owed: float) -> None:
 
 
 def _owed(book: Book, others: Iterable[Entered]) -> float:
-    """Return what the stratum's other books are in debt in all; those that earned as borne, if that is less."""
+    """Return the most that the stratum's other books may be in debt in all: as if all that stopped had given back."""
     sums = [other.of((book.from_us, book.below_us)) for other in others]
     if book.evicted_core_hours is not None:
         return sum(max(one.evicted_core_hours - one.as_borne_core_hours, 0.0) for one in sums)
