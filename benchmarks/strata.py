@@ -5,6 +5,7 @@
     python -m benchmarks.strata --platforms A-B:4x12 D-C:36x16
     python -m benchmarks.strata --parts synthetic --seeds 4 5 6    # seeds that nothing was chosen on
     python -m benchmarks.strata --budget core_hours                # books that count core-hours
+    python -m benchmarks.strata --rule rise                        # a simpler rule as a mark (benchmarks.rise_rule)
 
 Part of `python -m benchmarks.promises`. A line of a platform shows: admitted / requested, evicted / admitted, completed
 core-hours relative to the clairvoyant's, the lost of those admitted, and evicted / admitted in each stratum. The lines
@@ -35,6 +36,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -48,11 +50,12 @@ from app.domain.strata import STRATA, stratum_of
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Clock, Forecast, Guarantee, Market, Placement, Policy
 from app.judging.intervals import exact_interval
-from app.workbench.baselines import Baseline, BaselineRun, without_promise
+from app.workbench.baselines import Baseline, BaselineRun, RuledCloud, without_promise
 from app.workbench.evaluate import DrivenCloud, lead_through
 from app.workbench.side_by_side import run_side_by_side
 from app.workbench.tally import Scenario
 from benchmarks.platforms import PARTS, TRACES, Platform, named, synthetic
+from benchmarks.rise_rule import RiseRule
 
 SLAS = (0.01, 0.05, 0.10)
 POLICY = Policy(
@@ -71,6 +74,13 @@ CORE = {0.01: (0.38, 0.28), 0.05: (0.63, 0.50), 0.10: (0.74, 0.60)}
 """The least completed relative to the clairvoyant: ratio of the means of shares, mean of the ratios."""
 _BURST_US = 6 * HOUR_US
 _DOUBLED_DAY, _WEEKS_AFTER = 20, 3
+
+
+class Rule(StrEnum):
+    """The rules that admit: the product's, and `benchmarks.rise_rule`."""
+
+    TENURE = "tenure"
+    RISE = "rise"
 
 
 class Admitted(NamedTuple):
@@ -96,6 +106,7 @@ class Task:
     placement: Placement
     traces: Path
     budget: BudgetUnit = BudgetUnit.INSTANCES
+    rule: Rule = Rule.TENURE
 
     @property
     def size(self) -> int:
@@ -146,9 +157,16 @@ def run(task: Task, executor: Executor, _progress: Progress) -> Run:
     if task.sla is None:
         best = BaselineRun(without_promise(scenario), Baseline.CLAIRVOYANT).run(executor, _progress)
         return Run(task.platform, best.spot_requested, best.requested_core_us, best.completed_core_us, ())
-    tally = lead_through(DrivenCloud(scenario.policy, executor, logs=[sink]), scenario, _progress)
+    tally = lead_through(_cloud(task, scenario, executor, sink), scenario, _progress)
     requested = tally.spot_requested, tally.requested_core_us
     return Run(task.platform, *requested, tally.completed_core_us, sink.admitted())
+
+
+def _cloud(task: Task, scenario: Scenario, executor: Executor, sink: _Sink) -> DrivenCloud:
+    if task.rule is Rule.TENURE:
+        return DrivenCloud(scenario.policy, executor, logs=[sink])
+    rise = RiseRule(scenario, scenario.policy.eviction_probability)
+    return RuledCloud(without_promise(scenario), executor, rise.admits, [rise, sink])
 
 
 class Line(NamedTuple):
@@ -309,16 +327,17 @@ def measure(
     traces: Path,
     placement: Placement = Placement.FIRST_FIT,
     budget: BudgetUnit = BudgetUnit.INSTANCES,
+    rule: Rule = Rule.TENURE,
 ) -> bool:
     """Run every platform under every promise, print all lines, and return True if none fails."""
-    tasks = [Task(one, sla, placement, traces, budget) for sla in (None, *slas) for one in platforms]
+    tasks = [Task(one, sla, placement, traces, budget, rule) for sla in (None, *slas) for one in platforms]
     found = run_side_by_side(run, tasks)
     best, rest = [one.completed_core_us for one in found[: len(platforms)]], found[len(platforms) :]
     good = True
     for number, sla in enumerate(slas):
         runs = rest[number * len(platforms) : (number + 1) * len(platforms)]
         lines = judge(runs, best, sla)
-        print(f"\nSLA {sla}, {placement}, by {budget}: {len(runs)} platforms, {_real(platforms)} of them real")
+        print(f"\nSLA {sla}, rule {rule}, {placement}, by {budget}: {len(runs)} platforms, {_real(platforms)} real")
         for line in lines:
             print(f"  {' ' if line.is_good else '!'} {line.name:10} {line.text}")
         for one, own_best in zip(runs, best, strict=True):
@@ -352,11 +371,13 @@ def main() -> None:
     parser.add_argument("--sla", type=float, nargs="*", default=SLAS)
     parser.add_argument("--placement", type=Placement, default=Placement.FIRST_FIT)
     parser.add_argument("--budget", type=BudgetUnit, default=BudgetUnit.INSTANCES)
+    parser.add_argument("--rule", type=Rule, choices=[*Rule], default=Rule.TENURE)
     parser.add_argument("--traces", type=Path, default=TRACES)
     arguments = parser.parse_args()
     parts = PARTS | ({"synthetic": synthetic(arguments.seeds)} if arguments.seeds else {})
     platforms = arguments.platforms or [one for part in arguments.parts for one in parts[part]]
-    good = measure(platforms, arguments.sla, arguments.traces, arguments.placement, arguments.budget)
+    asked = arguments.placement, arguments.budget, arguments.rule
+    good = measure(platforms, arguments.sla, arguments.traces, *asked)
     sys.exit(0 if good else 1)
 
 

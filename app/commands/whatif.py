@@ -12,7 +12,7 @@ import typer
 from app.commands import options
 from app.commands.connecting import connect
 from app.commands.evaluation import each, parse_sla
-from app.commands.output import STDOUT, print_json, progress_bar
+from app.commands.output import STDERR, STDOUT, print_json, progress_bar
 from app.commands.tables import numbers_table, ratio
 from app.commands.workloads import (
     budget_named,
@@ -24,6 +24,7 @@ from app.commands.workloads import (
 )
 from app.domain.events import Recorded
 from app.domain.inputs import InputError, parse_duration, parse_nodes, platform_text
+from app.domain.times import length_text
 from app.domain.values import Guarantee, Policy
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ def whatif(
         answers = ask(questions, progress=progress)
     asked = [_told(question.changes) for question in questions]
     _print(count_log(recorded), asked, answers, as_json=as_json)
+    if short := [every_us for question in questions if (every_us := question.every_us) is not None]:
+        _warn_of_a_short_log(recorded[-1].event.at_us - recorded[0].event.at_us, max(short))
 
 
 def _settings(
@@ -261,6 +264,16 @@ def _print(was: Account, asked: Sequence[dict[str, Any]], answers: Sequence[Acco
     STDOUT.print(
         "on-demand and spot: admitted / requested; evicted and, of them, in time (within the declared lifetime): "
         "/ admitted;\ncore-h: core-hours of spot not evicted / requested, by declared lifetimes"
+    )
+
+
+def _warn_of_a_short_log(length_us: int, every_us: int) -> None:
+    STDERR.print(
+        f"note: the log is {length_text(length_us)} long, and a table is computed every {length_text(every_us)}: all "
+        "was decided by the first table, which knows nothing of the log. Try a shorter --every.",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
     )
 
 

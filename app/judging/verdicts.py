@@ -13,7 +13,9 @@ from app.domain.numbers import number_text, share_text
 from app.judging.intervals import CONFIDENCE, exact_interval
 
 FEWEST = 20
-"""Of fewer admitted instances, or fewer past cases, nothing is said."""
+"""Of fewer admitted instances, or fewer past cases, nothing is said, unless chance does not explain what happened."""
+_NOT_ONE = 2
+"""One eviction may meet anybody. So many, of few and beyond what chance explains, are told as `above`."""
 _WIDEST = 2.0
 """An estimate is called true only if the interval shows that not more than so many times it happened."""
 
@@ -21,9 +23,9 @@ _WIDEST = 2.0
 class Judged(StrEnum):
     """The verdict on a promise, an estimate, a forecast or its bounds.
 
-    Of a promise: `kept` and `broken` are sure; `kept_so_far` and `above` may be chance. Of an estimate: `true`;
-    `too_low` if more happened than was said, `too_high` if less did. Of a forecast beside a constant: `better` or
-    `no_better`. Of bounds: `held` or `too_low`. Of all: `too_few`.
+    Of a promise: `kept` and `broken` are sure; `kept_so_far` and `above` may be chance, or are of few. Of an estimate:
+    `true`; `too_low` if more happened than was said, `too_high` if less did. Of a forecast beside a constant: `better`
+    or `no_better`. Of bounds: `held` or `too_low`. Of all: `too_few`.
     """
 
     KEPT = "kept"
@@ -66,6 +68,9 @@ def judge_promise(promised: float, evicted: int, admitted: int) -> Judgement:
     """
     low, high = exact_interval(evicted, admitted)
     said = f"promised at most {share_text(promised)}"
+    if admitted < FEWEST and low > promised and evicted >= _NOT_ONE:
+        sentence = f"{said}, {number_text(evicted)} of {number_text(admitted)} evicted: above so far, of few"
+        return Judgement(Judged.ABOVE, sentence, low, high)
     if admitted < FEWEST:
         return Judgement(Judged.TOO_FEW, _too_few(said, evicted, admitted), low, high)
     if low > promised:

@@ -56,7 +56,7 @@ class BaselineRun:
     def run(self, executor: Executor, progress: Progress) -> WorkloadTally:
         """Run it and count."""
         rule, sinks = _rule(self.baseline, self.scenario)
-        return lead_through(_RuledCloud(self.scenario, executor, rule, sinks), self.scenario, progress)
+        return lead_through(RuledCloud(self.scenario, executor, rule, sinks), self.scenario, progress)
 
 
 def baseline_runs(scenarios: Sequence[Scenario]) -> list[BaselineRun]:
@@ -75,7 +75,7 @@ def baselines_report(baselines: Baselines) -> dict[str, Any]:
     return {baseline: tally.total().report() | tally.report() for baseline, tally in baselines.items()}
 
 
-class _RuledCloud(DrivenCloud):
+class RuledCloud(DrivenCloud):
     """A driven cloud whose spot starts are admitted by a rule."""
 
     def __init__(self, scenario: Scenario, executor: Executor, rule: SpotRule, sinks: Sequence[EventSink]) -> None:

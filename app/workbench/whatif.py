@@ -103,6 +103,18 @@ class Question:
         """Number of steps, which is the number of the log's events."""
         return len(self.recorded)
 
+    @property
+    def every_us(self) -> int | None:
+        """The time between two tables, if none comes within the log: then that of its beginning, which knows nothing of
+        it, decides all of it. None if one comes, or if nothing is promised.
+        """
+        first, last = self.recorded[0].event, self.recorded[-1].event
+        if not isinstance(first, CloudCreated):
+            return None
+        policy = self.changes.of(first.policy)
+        begins_us, ends_us = policy.due_epoch_us(first.at_us), policy.due_epoch_us(last.at_us)
+        return policy.recompute_every_us if begins_us == ends_us and policy.guarantee is not Guarantee.NONE else None
+
     def flavors(self) -> dict[str, Resources]:
         """All flavors that the log adds."""
         events = (item.event for item in self.recorded)

@@ -13,7 +13,7 @@ from repeats import seeds
 from app.domain.events import InstanceStarted, Recorded
 from app.domain.times import SECOND_US
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Placement, Policy, Resources
-from app.workbench.baselines import Baseline, BaselineRun, _rule, _RuledCloud, baselines_report, without_promise
+from app.workbench.baselines import Baseline, BaselineRun, RuledCloud, _rule, baselines_report, without_promise
 from app.workbench.evaluate import lead_through
 from app.workbench.matrix import Axes, Evaluation, run_matrix, scenarios
 from app.workbench.standings import standings
@@ -59,7 +59,7 @@ def test_every_decision_is_the_oracles(seed: int, baseline: Baseline) -> None:
     rule, sinks = _rule(baseline, scenario)
     admitted = Admitted()
     with ThreadPoolExecutor(1) as executor:
-        tally = lead_through(_RuledCloud(scenario, executor, rule, [*sinks, admitted]), scenario)
+        tally = lead_through(RuledCloud(scenario, executor, rule, [*sinks, admitted]), scenario)
     policy = scenario.policy
     naive = NaiveWorld([node.cores for node in scenario.nodes], policy.eviction_policy.value, policy.placement.value)
     naive.play(baseline, operations(scenario.workload))

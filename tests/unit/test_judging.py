@@ -29,7 +29,10 @@ def test_the_interval_is_clopper_and_pearsons(pair: tuple[int, int], confidence:
     ("promised", "evicted", "admitted", "verdict", "sentence"),
     [
         (0.01, 0, 0, Judged.TOO_FEW, "promised at most 1 %, 0 of 0 evicted: too few to judge"),
-        (0.01, 19, 19, Judged.TOO_FEW, "promised at most 1 %, 19 of 19 evicted: too few to judge"),
+        (0.01, 1, 1, Judged.TOO_FEW, "promised at most 1 %, 1 of 1 evicted: too few to judge"),
+        (0.05, 2, 19, Judged.TOO_FEW, "promised at most 5 %, 2 of 19 evicted: too few to judge"),
+        (0.01, 2, 19, Judged.ABOVE, "promised at most 1 %, 2 of 19 evicted: above so far, of few"),
+        (0.01, 19, 19, Judged.ABOVE, "promised at most 1 %, 19 of 19 evicted: above so far, of few"),
         (0.01, 2, 1000, Judged.KEPT, "promised at most 1 %, happened 0.0242 to 0.721 %: kept"),
         (
             0.01,

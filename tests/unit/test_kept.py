@@ -30,7 +30,7 @@ def test_a_stratum_that_lost_all_is_told_beside_a_promise_that_all_kept() -> Non
     assert judged == [
         ("all", "promised at most 1 %, happened 0.162 to 1.16 %: kept so far, not for certain", False),
         ("<1h", "promised at most 1 %, happened 0 to 0.368 %: kept", False),
-        ("8h-2d", "promised at most 1 %, 5 of 5 evicted: too few to judge", True),
+        ("8h-2d", "promised at most 1 %, 5 of 5 evicted: above so far, of few", True),
     ]
 
 
@@ -45,7 +45,7 @@ def test_of_several_what_is_above_is_told(capsys: pytest.CaptureFixture[str]) ->
     print_above({"a": outcome(Guarantee.STRATIFIED, **SOME), "b": outcome(Guarantee.POOLED, short=SOME["short"])})
     assert capsys.readouterr().out.splitlines() == [
         "declared lifetimes of which more was evicted than promised:",
-        "a, 8h-2d: promised at most 1 %, 5 of 5 evicted: too few to judge",
+        "a, 8h-2d: promised at most 1 %, 5 of 5 evicted: above so far, of few",
     ]
     print_above({"b": outcome(Guarantee.POOLED, short=SOME["short"])})
     assert capsys.readouterr().out == "declared lifetimes of which more was evicted than promised: none\n"

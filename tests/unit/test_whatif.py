@@ -114,6 +114,24 @@ def test_an_evidence_floor_that_nothing_reaches_admits_nothing(tmp_path: Path) -
     assert (answer["changes"]["min_windows"], answer["spot"]["admitted"]) == (1_000_000, 0)
 
 
+@pytest.mark.parametrize(("every", "guarantee", "is_told"), [("60d", "pooled", True), ("6h", "pooled", False)])
+def test_a_log_within_which_no_table_comes_is_told(tmp_path: Path, every: str, guarantee: str, is_told: bool) -> None:
+    log = written(evaluated(), tmp_path / "log.csv")
+    arguments = ["whatif", "--log", str(log), "--every", every, "--guarantee", guarantee, "--samples", "200", "--json"]
+    found = CliRunner().invoke(command_line(), arguments)
+    assert found.exit_code == 0, found.output
+    note = "a table is computed every 60 d: all was decided by the first table"
+    assert (note in found.stderr) is is_told
+    assert json.loads(found.stdout)["whatif"], "the note does not disturb what is read by machines"
+
+
+def test_nothing_is_told_of_tables_that_decide_nothing() -> None:
+    recorded = evaluated()
+    every = {"recompute_every_us": 60 * 86_400 * SECOND_US}
+    assert Question(recorded, Changes(settings=every)).every_us == every["recompute_every_us"]
+    assert Question(recorded, Changes(settings=every, guarantee=Guarantee.NONE)).every_us is None
+
+
 def test_several_questions_are_answered_as_each_by_itself() -> None:
     recorded = evaluated()
     questions = [Question(recorded, Changes(nodes=parse_nodes(nodes))) for nodes in ("2x4", "3x4", "4x4")]

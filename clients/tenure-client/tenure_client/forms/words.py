@@ -61,7 +61,7 @@ PromiseVerdictWord = Annotated[
     one_of(
         ("kept", "kept_so_far", "above", "broken", "too_few"),
         "Whether the promise was kept, by the interval: `kept` and `broken` are sure, `kept_so_far` and `above` may be "
-        "chance, `too_few` are admitted to judge.",
+        "chance or are of few, `too_few` are admitted to judge.",
     ),
 ]
 EstimateVerdictWord = Annotated[
