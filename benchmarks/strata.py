@@ -53,7 +53,7 @@ from app.judging.intervals import exact_interval
 from app.workbench.baselines import Baseline, BaselineRun, RuledCloud, without_promise
 from app.workbench.evaluate import DrivenCloud, lead_through
 from app.workbench.side_by_side import run_side_by_side
-from app.workbench.tally import Scenario
+from app.workbench.tally import Scenario, WorkloadTally
 from benchmarks.platforms import PARTS, TRACES, Platform, named, synthetic
 from benchmarks.rise_rule import RiseRule
 
@@ -157,16 +157,16 @@ def run(task: Task, executor: Executor, _progress: Progress) -> Run:
     if task.sla is None:
         best = BaselineRun(without_promise(scenario), Baseline.CLAIRVOYANT).run(executor, _progress)
         return Run(task.platform, best.spot_requested, best.requested_core_us, best.completed_core_us, ())
-    tally = lead_through(_cloud(task, scenario, executor, sink), scenario, _progress)
+    tally = _lead(task, scenario, executor, sink, _progress)
     requested = tally.spot_requested, tally.requested_core_us
     return Run(task.platform, *requested, tally.completed_core_us, sink.admitted())
 
 
-def _cloud(task: Task, scenario: Scenario, executor: Executor, sink: _Sink) -> DrivenCloud:
+def _lead(task: Task, scenario: Scenario, executor: Executor, sink: _Sink, progress: Progress) -> WorkloadTally:
     if task.rule is Rule.TENURE:
-        return DrivenCloud(scenario.policy, executor, logs=[sink])
-    rise = RiseRule(scenario, scenario.policy.eviction_probability)
-    return RuledCloud(without_promise(scenario), executor, rise.admits, [rise, sink])
+        return lead_through(DrivenCloud(scenario.policy, executor, logs=[sink]), scenario, progress)
+    bare, rise = without_promise(scenario), RiseRule(scenario, scenario.policy.eviction_probability)
+    return lead_through(RuledCloud(bare, executor, rise.admits, [rise, sink]), bare, progress)
 
 
 class Line(NamedTuple):
