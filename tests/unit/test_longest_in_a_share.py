@@ -137,6 +137,24 @@ def test_it_gets_its_share_also_where_windows_are_too_few_for_more() -> None:
     led.check()
 
 
+def test_a_refusal_for_too_few_windows_tells_what_the_share_affords() -> None:
+    """It said that no lifetime would have been accepted, and six hours in its figures."""
+    led = Led(guarantee=Guarantee.STRATIFIED, eviction_probability=0.8, owner_share=0.3, min_windows=4)
+    led.quotes = FewWindows()
+    refused = led.take(declared("a", 9))
+    assert isinstance(refused, InstanceRejected)
+    assert refused.reason is Rejection.TOO_FEW_WINDOWS
+    assert refused.acceptable is not None
+    assert refused.basis is not None
+    assert refused.basis.floor is not None
+    told_us = refused.acceptable.lifetime_us
+    assert told_us is not None
+    assert 3 * HOUR_US - SECOND_US <= told_us <= 3 * HOUR_US
+    assert refused.basis.floor.affordable_us == told_us
+    assert isinstance(led.take(declared("b", told_us / HOUR_US)), InstanceStarted)
+    led.check()
+
+
 def test_it_is_extended_by_what_its_share_affords() -> None:
     """At half of its three hours a half of its share is free again, so another hour and a half is to be had."""
     led = Led(guarantee=Guarantee.STRATIFIED, eviction_probability=0.5, owner_share=0.3)
