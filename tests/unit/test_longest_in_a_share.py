@@ -118,7 +118,7 @@ def test_it_is_extended_to_no_more_risk_than_was_promised() -> None:
 
 @dataclass(frozen=True)
 class FewWindows(TenthQuotes):
-    """The same table, with enough windows for six hours."""
+    """A table of tenths, with enough windows for six hours."""
 
     def windows(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
         return 100.0 if lifetime_us <= 6 * HOUR_US else 1.0

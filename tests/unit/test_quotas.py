@@ -210,7 +210,7 @@ def test_promises_that_differ_in_the_last_digit_share_what_a_book_counts_as_havi
 
 
 def test_many_promises_give_no_more_than_one() -> None:
-    """What starts of a fiftieth earned for their books was left out of account: it had 46 of them, and 10 of one."""
+    """Each start earns for its own book, so that an owner had 46 starts of a fiftieth where one promise gave 10."""
     admitted = []
     for step in (0.0, 1e-9):
         cloud = make_cloud(replace(POLICY, owner_share=0.2))

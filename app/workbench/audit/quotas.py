@@ -19,8 +19,9 @@ from app.workbench.logcsv import LogRow
 
 
 class Others(Enum):
-    """What an owner's use of a stratum's other books takes of the least that a book counts as having: all of it where
-    it is more than its share of them. Until decision 260 it took what was beyond, and until decision 258 nothing.
+    """The part of an owner's use of a stratum's other books that is taken from the least that a book counts as having.
+
+    It is all of it where it is more than the share of them; until decision 260 what was beyond, and until 258 nothing.
     """
 
     WHOLE = auto()
