@@ -228,6 +228,9 @@ def _longest(
             break
         limited_by = decision.reason
         decision = judge(max(longest_us - longest_us % SECOND_US, least_us))
+    if limited_by is Rejection.TOO_FEW_WINDOWS and not isinstance(decision, InstanceRejected | ExtensionRejected):
+        longer = judge((decision.lifetime_us or 0) + SECOND_US)  # what had too few windows told what is promised too
+        limited_by = longer.reason if isinstance(longer, InstanceRejected | ExtensionRejected) else limited_by
     return decision, limited_by
 
 

@@ -137,6 +137,18 @@ def test_it_gets_its_share_also_where_windows_are_too_few_for_more() -> None:
     led.check()
 
 
+@pytest.mark.parametrize(
+    ("promise", "hours", "limit"), [(0.2, 2, Rejection.BUDGET_EXHAUSTED), (0.8, 6, Rejection.TOO_FEW_WINDOWS)]
+)
+def test_windows_are_named_as_the_limit_only_where_they_are(promise: float, hours: int, limit: Rejection) -> None:
+    led = Led(guarantee=Guarantee.STRATIFIED, eviction_probability=promise, min_windows=4)
+    led.quotes = FewWindows()
+    first = led.take(start("a", LONGEST))
+    assert isinstance(first, InstanceStarted)
+    assert (first.lifetime_us, first.limited_by) == (hours * HOUR_US, limit)
+    led.check()
+
+
 def test_a_refusal_for_too_few_windows_tells_what_the_share_affords() -> None:
     """It said that no lifetime would have been accepted, and six hours in its figures."""
     led = Led(guarantee=Guarantee.STRATIFIED, eviction_probability=0.8, owner_share=0.3, min_windows=4)
