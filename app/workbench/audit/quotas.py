@@ -45,6 +45,8 @@ def check_quota(world: World, row: LogRow) -> None:
         return
     found = _by_any(row, lambda rule: _exceeded(world, row, rule))
     require(row, Rule.SLA, row.quota == found, f"it records the quota {row.quota}, but the log so far makes it {found}")
+    is_named = row.reason in {Rejection.QUOTA_EXCEEDED, Rejection.OVERRUNNING}
+    require(row, Rule.SLA, not is_named or found is not None, f"the reason is {row.reason!r}, but no quota refuses it")
     if found is not None:
         overruns = found.kind in {QuotaKind.OVERRUNNING, QuotaKind.OVERRAN}
         reason = Rejection.OVERRUNNING if overruns else Rejection.QUOTA_EXCEEDED
