@@ -88,7 +88,10 @@ def decide_wanted(
 
 
 def _unpaid(decision: StartDecision) -> StartDecision:
-    """Return the decision, but for a start that its book pays for the refusal that tells what is within its promise."""
+    """Return the decision, but for a start that its book pays for the refusal that tells what is within its promise.
+
+    That is shorter than what was paid for, also where a quote is not exact to the last digit of its risk.
+    """
     basis = decision.basis
     if not isinstance(decision, InstanceStarted) or basis is None or not is_paid(basis):
         return decision
@@ -101,7 +104,7 @@ def _unpaid(decision: StartDecision) -> StartDecision:
         lifetime_us=decision.lifetime_us,
         probability=decision.probability,
         basis=basis,
-        acceptable=Acceptable((basis.quoted_lifetime_us or 0) - 1, None),
+        acceptable=Acceptable(min((basis.quoted_lifetime_us or 0) - 1, (decision.lifetime_us or 0) - SECOND_US), None),
     )
 
 
@@ -111,7 +114,7 @@ def _unpaid_extension(decision: ExtensionDecision) -> ExtensionDecision:
     if not isinstance(decision, InstanceExtended) or basis.book is None or not is_paid(basis):
         return decision
     age_us = decision.at_us - (decision.deadline_us - decision.lifetime_us)
-    within_us = age_us + (basis.quoted_lifetime_us or 0) - 1
+    within_us = min(age_us + (basis.quoted_lifetime_us or 0) - 1, decision.lifetime_us - SECOND_US)
     return ExtensionRejected(
         at_us=decision.at_us,
         instance_id=decision.instance_id,
