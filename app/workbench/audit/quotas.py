@@ -21,7 +21,7 @@ from app.workbench.logcsv import LogRow
 class Others(Enum):
     """The part of an owner's use of a stratum's other books that is taken from the least that a book counts as having.
 
-    It is all of it where it is more than the share of them; until decision 260 what was beyond, and until 258 nothing.
+    It is all of it where it is more than the share of them; until decision 262 what was beyond, and until 258 nothing.
     """
 
     WHOLE = auto()
