@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from app.admission.bounds import is_out_of_bounds
+from app.admission.strata import longest_us
 from app.domain.events import ExtensionDecision, ExtensionRejected, InstanceRejected, StartDecision
 from app.domain.requests import StartRequest
-from app.domain.values import Acceptable, Basis, Policy, Rejection
+from app.domain.strata import stratum_index, stratum_span
+from app.domain.values import Acceptable, Basis, Guarantee, Policy, Rejection
 
 BY_PROMISE = frozenset({Rejection.SLA_UNATTAINABLE, Rejection.BUDGET_EXHAUSTED, Rejection.TOO_FEW_WINDOWS})
 """The refusals in whose place another lifetime or another promise may be accepted."""
@@ -25,12 +27,31 @@ def find_acceptable(
     def is_accepted(other: StartRequest) -> bool:
         return not is_out_of_bounds(policy, other) and admits(other)
 
+    def is_accepted_for(shorter_us: int) -> bool:
+        return is_accepted(replace(request, lifetime_us=shorter_us))
+
     lifetime_us = _longest_us(basis, refusal)
-    if not lifetime_us or not is_accepted(replace(request, lifetime_us=lifetime_us)):
-        lifetime_us = None
+    if not lifetime_us or not is_accepted_for(lifetime_us):
+        lifetime_us = _longest_of_strata(policy, lifetime_us or 0, is_accepted_for)
     promises = () if refusal is Rejection.TOO_FEW_WINDOWS else _laxer(basis)
     laxer = (one for one in promises if is_accepted(replace(request, eviction_probability=one)))
     return Acceptable(lifetime_us, next(laxer, None))
+
+
+def _longest_of_strata(policy: Policy, below_us: int, admits: Callable[[int], bool]) -> int | None:
+    """Return the longest lifetime below one that is refused, for its owner's share of a book; None if there is none.
+
+    Each stratum has a book of its own, so the longest one is tried first.
+    """
+    if policy.guarantee is not Guarantee.STRATIFIED or below_us <= policy.shortest_lifetime_us:
+        return None
+    for stratum in range(stratum_index(below_us, policy.strata_us), -1, -1):
+        from_us, end_us = stratum_span(stratum, policy.strata_us)
+        low_us = max(from_us, policy.shortest_lifetime_us, 1)
+        found = longest_us(low_us, min(below_us, end_us or below_us) - 1, admits)
+        if found is not None:
+            return found
+    return None
 
 
 def acceptable_instead(decision: StartDecision) -> Acceptable | None:

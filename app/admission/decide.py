@@ -154,7 +154,10 @@ def _refused(
         figures = replace(basis, estimated_probability=estimate) if shorter else basis
         return _admits_instead(cloud, other, figures, forecast, at_us)
 
-    return replace(rejected, acceptable=find_acceptable(request, basis, refusal, cloud.policy, admits))
+    instead = find_acceptable(request, basis, refusal, cloud.policy, admits)
+    if basis.floor is not None:  # what has enough windows may be beyond the bounds, or its owner's share
+        basis = replace(basis, floor=replace(basis.floor, affordable_us=instead.lifetime_us or 0))
+    return replace(rejected, basis=basis, acceptable=instead)
 
 
 def _admits_instead(cloud: Cloud, other: StartRequest, basis: Basis, quotes: Quotes, at_us: int) -> bool:

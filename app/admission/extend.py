@@ -44,12 +44,16 @@ class _Figures(NamedTuple):
 
 
 def decide_extension(
-    cloud: Cloud, request: ExtendRequest, at_us: int, quotes: Quotes | None
+    cloud: Cloud, request: ExtendRequest, at_us: int, quotes: Quotes | None, *, by_share: bool = True
 ) -> Sequence[ExtensionDecision]:
     """Return the event that answers the request. Raise an ExtensionOf..., ...TooLate or ...NotLonger if it makes none
     necessary or possible.
+
+    Without `by_share` it is what would be answered if the owner's share of a book were not limited.
     """
     running = _extensible(cloud, request, at_us)
+    if not by_share:
+        running = replace(running, owner=None)
     figures, refusal = _read_figures(cloud, running, request.lifetime_us, at_us, quotes)
     quota = exceeded_by_extension(cloud, running, figures.basis, at_us)
     if quota is not None:

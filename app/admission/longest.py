@@ -1,18 +1,21 @@
 """The longest lifetime that can be promised, to a start or to a running instance that wants as much as there is.
 
 A refusal tells the longest lifetime that would be accepted in its place. So the longest one is found by asking for
-what is wanted, then for what the refusal tells, and is then judged like any other.
+what is wanted, then for what the refusal tells, and is then judged like any other. What a book would pay for beyond the
+promise is taken for a refusal: nobody is offered more risk than was promised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar, cast
+from functools import partial
+from typing import TypeVar
 
 from app.admission.acceptable import acceptable_instead, acceptable_lifetime_us
 from app.admission.bounds import check_wanted
 from app.admission.extend import decide_extension
+from app.admission.floor import is_paid
 from app.admission.quote import Quotes
 from app.domain.events import (
     Event,
@@ -25,8 +28,9 @@ from app.domain.events import (
     StartDecision,
 )
 from app.domain.requests import ExtendRequest, StartRequest
+from app.domain.strata import stratum_index, stratum_span
 from app.domain.times import MAX_TIME_US, SECOND_US
-from app.domain.values import Policy, QuotaKind, Rejection
+from app.domain.values import Acceptable, Policy, QuotaKind, Rejection
 from app.domain.wanted import Wanted
 from app.engine.cloud import MINUTE_US, Cloud, Want
 
@@ -66,34 +70,97 @@ def decide_wanted(
     def exploring(lifetime_us: int) -> StartDecision:
         return explore(declaring(lifetime_us))
 
-    decision, limited_by = _longest(most_us, least_us, exploring, _instead_of_start)
-    if isinstance(decision, InstanceRejected) and decision.reason is Rejection.QUOTA_EXCEEDED:
-        limited_by, decision = decision.reason, _longest_within_share(decision, least_us, exploring)
+    def promising(lifetime_us: int) -> StartDecision:
+        return _unpaid(explore(replace(declaring(lifetime_us), owner=None, for_project=False)))
+
+    decision, limited_by = _longest(most_us, least_us, promising, _instead_of_start)
+    if isinstance(decision, InstanceStarted) and request.account is not None:
+        decision = exploring(decision.lifetime_us or 0)
+        if _is_beyond_share(decision):
+            limited_by = Rejection.QUOTA_EXCEEDED
+            decision = _longest_within_share(decision, least_us, policy.strata_us, exploring)
     if isinstance(decision, InstanceStarted):
         return replace(decision, wanted=wanted, limited_by=limited_by)
     least = decide(declaring(least_us))
     if isinstance(least, InstanceStarted):  # nobody is offered what its book pays for, but a minimum may be paid for
-        return replace(least, wanted=wanted, limited_by=decision.reason)
+        return replace(least, wanted=wanted, limited_by=decision.reason if wanted.exceeds(least_us) else None)
     return replace(least, wanted=wanted)
 
 
+def _unpaid(decision: StartDecision) -> StartDecision:
+    """Return the decision, but for a start that its book pays for the refusal that tells what is within its promise.
+
+    That is shorter than what was paid for, also where a quote is not exact to the last digit of its risk.
+    """
+    basis = decision.basis
+    if not isinstance(decision, InstanceStarted) or basis is None or not is_paid(basis):
+        return decision
+    return InstanceRejected(
+        at_us=decision.at_us,
+        instance_id=decision.instance_id,
+        market=decision.market,
+        flavor=decision.flavor,
+        reason=Rejection.BUDGET_EXHAUSTED,
+        lifetime_us=decision.lifetime_us,
+        probability=decision.probability,
+        basis=basis,
+        acceptable=Acceptable(min((basis.quoted_lifetime_us or 0) - 1, (decision.lifetime_us or 0) - SECOND_US), None),
+    )
+
+
+def _unpaid_extension(decision: ExtensionDecision) -> ExtensionDecision:
+    """Do the same with an extension."""
+    basis = decision.basis
+    if not isinstance(decision, InstanceExtended) or basis.book is None or not is_paid(basis):
+        return decision
+    age_us = decision.at_us - (decision.deadline_us - decision.lifetime_us)
+    within_us = min(age_us + (basis.quoted_lifetime_us or 0) - 1, decision.lifetime_us - SECOND_US)
+    return ExtensionRejected(
+        at_us=decision.at_us,
+        instance_id=decision.instance_id,
+        lifetime_us=decision.lifetime_us,
+        former_lifetime_us=decision.former_lifetime_us,
+        deadline_us=decision.deadline_us - decision.lifetime_us + decision.former_lifetime_us,
+        reason=Rejection.BUDGET_EXHAUSTED,
+        basis=replace(basis, book=replace(basis.book, admitted_by=None, affordable_us=within_us)),
+        total_risk=decision.total_risk,
+    )
+
+
+def _is_beyond_share(decision: StartDecision | ExtensionDecision) -> bool:
+    quota = None if decision.basis is None else decision.basis.quota
+    return quota is not None and quota.kind is QuotaKind.SHARE
+
+
 def _longest_within_share(
-    refused: InstanceRejected, least_us: int, judge: Callable[[int], StartDecision]
-) -> StartDecision:
-    """Return the decision on the longest lifetime found that is within its owner's share, or else the refusal."""
-    basis, low_us, found = refused.basis, least_us, cast("StartDecision", refused)
-    quota = None if basis is None else basis.quota
-    # No more than what is quoted at the promise is offered.
-    high_us = min(refused.lifetime_us or 0, (basis and basis.quoted_lifetime_us) or MAX_TIME_US)
-    for _ in range(_HALVINGS if quota is not None and quota.kind is QuotaKind.SHARE else 0):
+    refused: Decision, least_us: int, strata_us: Sequence[int], judge: Callable[[int], Decision]
+) -> Decision:
+    """Return the decision on the longest lifetime found that is within its owner's share, or else the refusal.
+
+    What is refused is within the promise. Each stratum has a share of its own, so the longest one is tried first.
+    """
+    refused_us = refused.lifetime_us or 0
+    for stratum in range(stratum_index(refused_us, strata_us), stratum_index(least_us, strata_us) - 1, -1):
+        from_us, below_us = stratum_span(stratum, strata_us)
+        low_us = max(least_us, -(-from_us // SECOND_US) * SECOND_US)
+        high_us = min(refused_us, MAX_TIME_US if below_us is None else below_us)
+        found = judge(low_us) if low_us < high_us else refused
+        if not isinstance(found, InstanceRejected | ExtensionRejected):
+            return _lengthened(found, low_us, high_us, judge)
+    return refused
+
+
+def _lengthened(found: Decision, low_us: int, high_us: int, judge: Callable[[int], Decision]) -> Decision:
+    """Return the decision on the longest lifetime found from `low_us`, which is accepted, to below `high_us`."""
+    for _ in range(_HALVINGS):
         middle_us = (low_us + high_us) // 2 // SECOND_US * SECOND_US
         if middle_us <= low_us:
             break
         decision = judge(middle_us)
-        if isinstance(decision, InstanceStarted):
-            low_us, found = middle_us, decision
-        else:
+        if isinstance(decision, InstanceRejected | ExtensionRejected):
             high_us = middle_us
+        else:
+            low_us, found = middle_us, decision
     return found
 
 
@@ -133,11 +200,16 @@ def _decide_longer(
     if most_us < least_us:
         return None
 
-    def judge(lifetime_us: int) -> ExtensionDecision:
-        (decision,) = decide_extension(cloud, ExtendRequest(want.instance_id, lifetime_us), at_us, quotes)
-        return decision
+    def judge(lifetime_us: int, *, by_share: bool = True) -> ExtensionDecision:
+        request = ExtendRequest(want.instance_id, lifetime_us)
+        (decision,) = decide_extension(cloud, request, at_us, quotes, by_share=by_share)
+        return _unpaid_extension(decision)
 
-    decision, limited_by = _longest(most_us, least_us, judge, acceptable_lifetime_us)
+    decision, limited_by = _longest(most_us, least_us, partial(judge, by_share=False), acceptable_lifetime_us)
+    if isinstance(decision, InstanceExtended):
+        decision = judge(decision.lifetime_us)
+        if _is_beyond_share(decision):  # it stays in one book, so all its lifetimes are of one share
+            limited_by, decision = Rejection.QUOTA_EXCEEDED, _longest_within_share(decision, least_us, (), judge)
     if isinstance(decision, ExtensionRejected):
         return decision
     return replace(decision, is_automatic=True, limited_by=limited_by)
@@ -159,6 +231,9 @@ def _longest(
             break
         limited_by = decision.reason
         decision = judge(max(longest_us - longest_us % SECOND_US, least_us))
+    if limited_by is Rejection.TOO_FEW_WINDOWS and not isinstance(decision, InstanceRejected | ExtensionRejected):
+        longer = judge((decision.lifetime_us or 0) + SECOND_US)  # what had too few windows told what is promised too
+        limited_by = longer.reason if isinstance(longer, InstanceRejected | ExtensionRejected) else limited_by
     return decision, limited_by
 
 

@@ -100,8 +100,8 @@ def exceeded_share(
 ) -> QuotaUse | None:
     """Return the owner's share of a book if the risk asked for exceeds it, else None.
 
-    What it uses of the stratum's other books beyond its share of what these have left is taken from the least that this
-    one counts as having: else each promise that differs in the last digit would have as much.
+    What it uses of the stratum's other books is taken from the least that this one counts as having, wherever it is
+    more than its share of what those have left: else each promise that differs in the last digit would have as much.
     """
     share = quota_of(cloud, owner).share
     if share is None:
@@ -110,11 +110,11 @@ def exceeded_share(
     lefts = cloud.left_in(stratum) | {probability: book.left}
     promises, by_core_hours = sorted(lefts), book.unit is BudgetUnit.CORE_HOURS
     borne = cloud.borne_by(owner, promises, stratum, at_us, by_core_hours=by_core_hours)
-    used, beyond = 0.0, 0.0
+    used, granted = 0.0, 0.0
     for promise, bears in zip(promises, borne, strict=True):
         if promise == probability:
             used = bears
-        else:
-            beyond += max(bears - share * max(lefts[promise], 0.0), 0.0)
-    allowed = max(share * book.left, share * (LEAST_LEFT * book.usual_weight) - beyond, 0.0)
+        elif bears > share * max(lefts[promise], 0.0):
+            granted += bears
+    allowed = max(share * book.left, share * (LEAST_LEFT * book.usual_weight) - granted, 0.0)
     return QuotaUse(QuotaKind.SHARE, used, asked, allowed) if used + asked > allowed else None

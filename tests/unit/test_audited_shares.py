@@ -10,7 +10,15 @@ from test_quotas import EvenQuotes
 from test_wanted import Led
 
 from app.domain.budgets import BudgetUnit
-from app.domain.events import Event, ExtensionRejected, InstanceExtended, PolicyChanged, QuotaSet, Recorded
+from app.domain.events import (
+    Event,
+    ExtensionRejected,
+    InstanceExtended,
+    InstanceRejected,
+    PolicyChanged,
+    QuotaSet,
+    Recorded,
+)
 from app.domain.requests import ExtendRequest, StartRequest
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Guarantee, Market, QuotaKind, QuotaUse, Rejection
@@ -90,6 +98,20 @@ def test_a_share_that_is_not_exceeded_refuses_nothing() -> None:
         total_risk=extended.total_risk,
     )
     assert found_in(led, refused) is not None
+
+
+@pytest.mark.parametrize("reason", [Rejection.QUOTA_EXCEEDED, Rejection.OVERRUNNING])
+def test_a_start_that_no_quota_refuses_is_not_refused_by_one(reason: Rejection) -> None:
+    """An audit believed such a reason where no figures stood beside it."""
+    led = led_cloud()
+    led.quotes = EvenQuotes(0.25)  # type: ignore[assignment]
+    refused = led.take(StartRequest("c", Market.SPOT, "c1", 2 * HOUR_US, 0.05, DAY_US, "c"))
+    assert isinstance(refused, InstanceRejected)
+    assert refused.reason is Rejection.BUDGET_EXHAUSTED
+    assert found_in(led) is None
+    why = found_in(led, replace(refused, reason=reason))
+    assert why is not None
+    assert "no quota refuses it" in why
 
 
 def test_an_extension_on_too_few_windows_is_found() -> None:

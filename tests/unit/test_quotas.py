@@ -51,15 +51,18 @@ POLICY = Policy(
 
 
 class EvenQuotes:
-    """A table that estimates a risk of a fifth for everything."""
+    """A table that estimates one risk for everything: a fifth, unless another is given."""
 
     epoch, epoch_us, seq = 1, DAY_US, 1
+
+    def __init__(self, risk: float = 0.2) -> None:
+        self.risk = risk
 
     def lifetime_us(self, flavor: str, slots: int, probability: float) -> int | None:
         return 2 * HOUR_US
 
     def probability(self, flavor: str, slots: int, lifetime_us: int) -> float | None:
-        return 0.2
+        return self.risk
 
     def bound(self, flavor: str, slots: int, lifetime_us: int, confidence: float) -> float | None:
         return 0.3
@@ -202,8 +205,21 @@ def test_promises_that_differ_in_the_last_digit_share_what_a_book_counts_as_havi
     use = events[1].basis.quota if isinstance(events[1], InstanceRejected) and events[1].basis else None
     assert use is not None
     assert (use.kind, use.used, use.asked) == (QuotaKind.SHARE, 0.0, 0.2)
-    assert use.allowed == pytest.approx(0.2 - (0.2 - 0.2 * 0.5)), "it uses .2 of the first book, and its share is .1"
+    assert use.allowed == pytest.approx(0.0), "it uses .2 of the first book, more than its share of that, .1"
     assert isinstance(start(cloud, "other", "a", lifetime_us=2 * HOUR_US), InstanceStarted), "another stratum"
+
+
+def test_many_promises_give_no_more_than_one() -> None:
+    """Each start earns for its own book, so that an owner had 46 starts of a fiftieth where one promise gave 10."""
+    admitted = []
+    for step in (0.0, 1e-9):
+        cloud = make_cloud(replace(POLICY, owner_share=0.2))
+        for number in range(60):
+            request = StartRequest(f"a{number}", Market.SPOT, "c1", HOUR_US // 2, 0.5 + number * step, DAY_US, "a")
+            (event,) = decide_start(cloud, request, DAY_US, EvenQuotes(0.02))
+            cloud.apply(event)
+        admitted.append(cloud.owners["a"].admitted)
+    assert admitted == [10, 10]
 
 
 def test_what_a_book_has_earned_is_not_taken_for_another_promise() -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from app.domain.budgets import Book, BudgetUnit
 from app.domain.events import InstanceStarted
 from app.domain.numbers import number_text
 from app.domain.values import EvictionReason, Market, QuotaKind, QuotaUse
+from app.scheduling.rules.extensions import unit_of
 
 
-def refused_by_quota(owner: str | None, use: QuotaUse) -> str:
-    """Say as half a sentence what the owner used, what the start asked for, and what was allowed."""
+def refused_by_quota(owner: str | None, use: QuotaUse, book: Book | None = None) -> str:
+    """Say as half a sentence what the owner used, what the start asked for, and what was allowed.
+
+    `book`: the one that a share is of.
+    """
     used, asked, allowed = (number_text(one) for one in (use.used, use.asked, use.allowed))
     match use.kind:
         case QuotaKind.OVERRUNNING:
@@ -29,9 +34,20 @@ def refused_by_quota(owner: str | None, use: QuotaUse) -> str:
             )
         case QuotaKind.SHARE:
             return (
-                f"in the book of its stratum the instances of its owner, {owner}, bore {used} evictions, this one "
-                f"would have added {asked}, and the owner's share of what the book has left allows {allowed}"
+                f"in the book of its stratum the instances of its owner, {owner}, bore {used} {unit_of(book)}, this "
+                f"one would have added {asked}, and the owner's share allows {allowed}{_shared(book)}"
             )
+
+
+def _shared(book: Book | None) -> str:
+    """Say what an owner has a share of, as the end of a sentence."""
+    if book is None:
+        return ""
+    usual = "one eviction" if book.unit is BudgetUnit.INSTANCES else "a usual instance's core-hours"
+    return (
+        f": of the {number_text(book.left)} that the book had left, or of {usual} where that is more, "
+        "less what it has of that under other promises"
+    )
 
 
 def made_room_for(start: InstanceStarted, reason: EvictionReason) -> str:

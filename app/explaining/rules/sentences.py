@@ -139,7 +139,7 @@ def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator
         case Rejection.NO_CAPACITY:
             yield no_capacity_text(decision, displaces=explanation.policy.displaces_overrunning)
         case Rejection.QUOTA_EXCEEDED | Rejection.OVERRUNNING if basis is not None and basis.quota is not None:
-            yield f"Rejected: {refused_by_quota(decision.owner, basis.quota)}."
+            yield f"Rejected: {refused_by_quota(decision.owner, basis.quota, basis.book)}."
         case Rejection.QUOTES_STALE:
             yield (
                 f"Rejected: the newest table of quotes{_of_epoch(explanation, basis)} was older than the policy's "

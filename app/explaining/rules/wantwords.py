@@ -14,6 +14,10 @@ _LIMITS = {
     Rejection.BUDGET_EXHAUSTED: "no longer one was within what its promise allows",
     Rejection.NO_HISTORY: "there was no forecast yet",
     Rejection.QUOTES_STALE: "the quotes were too old",
+    Rejection.QUOTA_EXCEEDED: "no longer one was within its owner's quota",
+    Rejection.TOO_FEW_WINDOWS: "no estimate for a longer one rested on as many windows as the policy asks for",
+    Rejection.OVERRUNNING: "too much of what its owner ran had overrun",
+    Rejection.NO_CAPACITY: "there was room for no other one",
 }
 
 

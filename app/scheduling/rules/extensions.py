@@ -49,9 +49,9 @@ def _why_not(decision: ExtensionRejected) -> str:
         case Rejection.TOO_FEW_WINDOWS:
             return floor_in_words(decision.basis)
         case Rejection.QUOTA_EXCEEDED if decision.basis.quota is not None:
-            use = decision.basis.quota
+            use, unit = decision.basis.quota, unit_of(decision.basis.book)
             return (
-                f"its owner's instances bear {number_text(use.used)} evictions of its book, the longer lifetime would "
+                f"its owner's instances bear {number_text(use.used)} {unit} of its book, the longer lifetime would "
                 f"add {number_text(use.asked)}, and the owner's share allows {number_text(use.allowed)}"
             )
         case Rejection.BUDGET_EXHAUSTED:
@@ -83,8 +83,13 @@ def _risk(decision: ExtensionDecision) -> str:
 
 
 def _booked(decision: ExtensionDecision, book: Book) -> str:
-    unit = "evictions" if book.unit is BudgetUnit.INSTANCES else "core-hours"
-    return f"{_risk(decision)}, and the book of its stratum, with {number_text(book.left)} {unit} left,"
+    told = f"{number_text(book.left)} {unit_of(book)}"
+    return f"{_risk(decision)}, and the book of its stratum, with {told} left,"
+
+
+def unit_of(book: Book | None) -> str:
+    """Return the name of what a book counts."""
+    return "evictions" if book is None or book.unit is BudgetUnit.INSTANCES else "core-hours"
 
 
 def _paid(decision: ExtensionDecision) -> str:

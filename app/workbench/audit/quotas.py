@@ -5,6 +5,8 @@ This is written anew from docs/fairness.md and shares nothing with the service's
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from enum import Enum, auto
 from math import floor
 
 from app.domain.budgets import Book
@@ -14,6 +16,17 @@ from app.workbench.audit.books import HOUR_PARTS, PARTS, borne, holds, hours_of
 from app.workbench.audit.findings import Rule, require
 from app.workbench.audit.world import AuditedInstance, Limits, World
 from app.workbench.logcsv import LogRow
+
+
+class Others(Enum):
+    """The part of an owner's use of a stratum's other books that is taken from the least that a book counts as having.
+
+    It is all of it where it is more than the share of them; until decision 262 what was beyond, and until 258 nothing.
+    """
+
+    WHOLE = auto()
+    BEYOND = auto()
+    APART = auto()
 
 
 def check_quota_change(world: World, row: LogRow) -> None:
@@ -30,9 +43,10 @@ def check_quota(world: World, row: LogRow) -> None:
     """Check the quota that a spot decision records as its refusal, or that there is none."""
     if world.limits is None:
         return
-    found, before = _exceeded(world, row), _exceeded(world, row, apart=True)
-    found = before if row.quota == before else found
+    found = _by_any(row, lambda rule: _exceeded(world, row, rule))
     require(row, Rule.SLA, row.quota == found, f"it records the quota {row.quota}, but the log so far makes it {found}")
+    is_named = row.reason in {Rejection.QUOTA_EXCEEDED, Rejection.OVERRUNNING}
+    require(row, Rule.SLA, not is_named or found is not None, f"the reason is {row.reason!r}, but no quota refuses it")
     if found is not None:
         overruns = found.kind in {QuotaKind.OVERRUNNING, QuotaKind.OVERRAN}
         reason = Rejection.OVERRUNNING if overruns else Rejection.QUOTA_EXCEEDED
@@ -41,21 +55,26 @@ def check_quota(world: World, row: LogRow) -> None:
 
 def check_extension_quota(world: World, row: LogRow, instance: AuditedInstance) -> None:
     """Check the share that an extension's refusal records, or that there is none. It asks for what its rest adds."""
-    start = instance.row
-    if world.limits is None:
+    owner, limits = instance.row.owner, world.limits
+    if limits is None:
         return
-    uses = [
-        None if start.owner is None else _exceeded_by_rest(world, row, instance, start.owner, world.limits, apart=apart)
-        for apart in (False, True)
-    ]
-    found = uses[1] if row.quota == uses[1] else uses[0]
+    found = _by_any(
+        row, lambda rule: None if owner is None else _exceeded_by_rest(world, row, instance, owner, limits, rule)
+    )
     require(row, Rule.SLA, row.quota == found, f"it records the quota {row.quota}, but the log so far makes it {found}")
     is_named = (row.reason == Rejection.QUOTA_EXCEEDED) == (found is not None)
     require(row, Rule.SLA, is_named, f"the reason is {row.reason!r}, but its quota is {found}")
 
 
+def _by_any(row: LogRow, use_by: Callable[[Others], QuotaUse | None]) -> QuotaUse | None:
+    """Return the use of a quota that a line records if any rule makes it that, else what the newest makes it."""
+    newest, *before = Others
+    found = use_by(newest)
+    return row.quota if found != row.quota and any(use_by(rule) == row.quota for rule in before) else found
+
+
 def _exceeded_by_rest(
-    world: World, row: LogRow, instance: AuditedInstance, owner: str, limits: Limits, *, apart: bool
+    world: World, row: LogRow, instance: AuditedInstance, owner: str, limits: Limits, rule: Others
 ) -> QuotaUse | None:
     of_policy = limits.cores, limits.share, limits.overrun_share
     _, share, _ = world.quotas.get(owner, of_policy)
@@ -68,12 +87,12 @@ def _exceeded_by_rest(
     if row.book.evicted_core_hours is not None:
         before, after = hours_of(start, start.lifetime_us) * before, (row.book.core_hours or 0.0) * after
     own = [one for one in world.running.values() if one.is_spot and one.row.owner == owner]
-    beyond = 0.0 if apart else _beyond(world, row, row.book, own, share)
-    return _share(row, row.book, own, share, max(after - before, 0.0), beyond)
+    granted = _granted(world, row, row.book, own, share, rule)
+    return _share(row, row.book, own, share, max(after - before, 0.0), granted)
 
 
-def _exceeded(world: World, row: LogRow, *, apart: bool = False) -> QuotaUse | None:
-    """Return the first quota that refuses a start. Until decision 258 each promise was held `apart` from the others."""
+def _exceeded(world: World, row: LogRow, rule: Others) -> QuotaUse | None:
+    """Return the first quota that refuses a start."""
     if world.limits is None or row.owner is None:
         return None
     own = [one for one in world.running.values() if one.is_spot and one.row.owner == row.owner]
@@ -91,8 +110,8 @@ def _exceeded(world: World, row: LogRow, *, apart: bool = False) -> QuotaUse | N
     if share is None or row.book is None:
         return None
     hours = 1.0 if row.book.evicted_core_hours is None else row.book.core_hours or 0.0
-    beyond = 0.0 if apart else _beyond(world, row, row.book, own, share)
-    return _share(row, row.book, own, share, hours * (row.estimated_probability or 0.0), beyond)
+    granted = _granted(world, row, row.book, own, share, rule)
+    return _share(row, row.book, own, share, hours * (row.estimated_probability or 0.0), granted)
 
 
 def _overran(world: World, row: LogRow, own: list[AuditedInstance], share: float) -> QuotaUse | None:
@@ -110,16 +129,16 @@ def _cores(row: LogRow) -> int:
 
 
 def _share(
-    row: LogRow, book: Book, own: list[AuditedInstance], share: float, asked: float, beyond: float
+    row: LogRow, book: Book, own: list[AuditedInstance], share: float, asked: float, granted: float
 ) -> QuotaUse | None:
     """Return the use of a book by an owner if, with the risk that is asked for, it is more than the share.
 
-    `beyond`: what the owner uses of the stratum's other books beyond its share of them.
+    `granted`: what the owner has of the least that a book counts as having, in the stratum's other books.
     """
     used, hours = _used(row, book, own, row.probability), book.core_hours or 0.0
     least = 1.0 if book.evicted_core_hours is None else book.mean_core_hours or hours
     left = book.earned - (book.evicted if book.evicted_core_hours is None else book.evicted_core_hours)
-    allowed = max(share * left, share * least - beyond, 0.0)
+    allowed = max(share * left, share * least - granted, 0.0)
     return QuotaUse(QuotaKind.SHARE, used, asked, allowed) if used + asked > allowed else None
 
 
@@ -136,14 +155,16 @@ def _used(row: LogRow, book: Book, own: list[AuditedInstance], promised: float |
     return sum(floor(borne(one, row.at_us) * each * HOUR_PARTS) for one, each in there) / HOUR_PARTS
 
 
-def _beyond(world: World, row: LogRow, book: Book, own: list[AuditedInstance], share: float) -> float:
-    """Return what the owner uses of the stratum's other books beyond its share of what they have left."""
-    beyond = 0.0
+def _granted(world: World, row: LogRow, book: Book, own: list[AuditedInstance], share: float, rule: Others) -> float:
+    """Return what the owner uses of the stratum's other books where that is more than its share of them."""
+    granted = 0.0
     for promised in sorted(world.entered):
-        if promised != row.probability:
+        if promised != row.probability and rule is not Others.APART:
             sums = world.entered[promised].of((book.from_us, book.below_us))
             left = sums.earned - sums.evicted
             if book.evicted_core_hours is not None:
                 left = sums.earned_core_hours - sums.evicted_core_hours
-            beyond += max(_used(row, book, own, promised) - share * max(left, 0.0), 0.0)
-    return beyond
+            used, covered = _used(row, book, own, promised), share * max(left, 0.0)
+            whole = used if used > covered else 0.0
+            granted += max(used - covered, 0.0) if rule is Others.BEYOND else whole
+    return granted
