@@ -5,7 +5,8 @@ earns at most what it risks four times over, so nothing is earned without risk. 
 three lines that allows it: its risk is small; its risk is within p; or its risk is three times p at most, the book is
 not in debt, and few risky instances run in it. Most starts risk far less than p, so what the book earns beyond its
 evictions pays for those that risk more. Exposed starts are paid for like any other. What a stratum's other books are
-in debt counts against the third line too: a promise that differs in the last digit finds no book without debts.
+in debt counts against the third line too, until a book has earned an eviction by itself: a promise that differs in
+the last digit finds no book without debts.
 
 A start weighs 1, or the core-hours that it declares if the policy's budget counts these: earnings, evictions and the
 limit on risky instances go by weight. A start that weighs more than two usual ones, and more than the book could pay
@@ -79,10 +80,11 @@ def admitting_line(book: Book, risk: float, probability: float) -> AdmittedBy | 
 def line_beside_others(cloud: Cloud, stratum: int, book: Book, risk: float, probability: float) -> AdmittedBy | None:
     """Return the line that admits a start of this risk; None if it is refused.
 
-    A book that has less left than the stratum's other books are in debt pays for nothing.
+    A book that has not yet earned as much as a usual eviction costs pays for nothing if it has less left than the
+    stratum's other books are in debt. An older one is not closed by them: else any tenant could close it.
     """
     line = admitting_line(book, risk, probability)
-    if line is not AdmittedBy.PAID:
+    if line is not AdmittedBy.PAID or book.earned >= book.usual_weight:
         return line
     lefts = cloud.left_in(stratum).items()
     owed = fsum(max(-left, 0.0) for promise, left in lefts if promise != probability)

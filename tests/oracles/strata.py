@@ -26,15 +26,17 @@ def admits(log: Sequence[Event], now_us: int, lifetime_us: int, risk: float, pro
     ]
     p, r = Fraction(promise), Fraction(risk)
     ends = {e.instance_id: e for e in log if isinstance(e, InstanceStopped | InstanceEvicted)}
-    lefts, risky = {p: Fraction(0)}, 0
+    lefts, earned, risky = {p: Fraction(0)}, Fraction(0), 0
     for event in entered:
         own = Fraction((event.basis and event.basis.probability) or 0)
         risk_then = Fraction((event.basis and event.basis.estimated_probability) or 0)
         end, length = ends.get(event.instance_id), event.lifetime_us or 0
         lefts[own] = lefts.get(own, Fraction(0)) + min(own, 4 * risk_then)
+        earned += min(own, 4 * risk_then) if own == p else 0
         if isinstance(end, InstanceEvicted) and end.reason is not EvictionReason.DRILL:
             lefts[own] -= end.at_us <= event.at_us + length
         if end is None and event.at_us + length > now_us:
             risky += risk_then * Fraction(event.at_us + length - now_us, length) > own / 2
     left, owed = lefts[p], -sum(min(left, 0) for other, left in lefts.items() if other != p)
-    return r <= p or (r <= 3 * p and left >= owed and risky + 1 <= max(5, left // 1))
+    pays = left >= 0 and (left >= owed or earned >= 1)
+    return r <= p or (r <= 3 * p and pays and risky + 1 <= max(5, left // 1))

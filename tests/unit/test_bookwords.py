@@ -25,5 +25,5 @@ def test_a_risk_beyond_its_promise_reads_as_more(risk: float, told: str) -> None
 def test_a_refusal_for_the_debts_of_other_promises_says_so() -> None:
     """The book by itself would pay: it is not in debt, and nothing risky runs in it."""
     told = " ".join(refused_in_words(Basis(3, 1, 0.01, HOUR_US, 0.02), Book(0, None, 0.5, 0, 0.0, 0)))
-    assert "the book pays only if it has left what books of other promises for these lifetimes owe" in told
+    assert "a book that has not earned an eviction yet pays only if it has left what books of other promises" in told
     assert "risky instances may run" not in told

@@ -204,6 +204,24 @@ def test_a_promise_of_its_own_leaves_no_debt_behind() -> None:
     assert read(cloud, DAY_US, quotes, other).admitted_by is AdmittedBy.PAID
 
 
+def test_a_book_that_has_earned_an_eviction_is_not_closed_by_debts_of_others() -> None:
+    """Else who has its own starts evicted, under a promise that nobody else uses, would close it to all for good."""
+    cloud, _ = make_cloud(800)
+    quotes, strange = ProportionalQuotes(DAY_US * 32), P / 32
+    for number in range(3):
+        apply_all(cloud, [started(0, f"bad{number}", DAY_US, strange / 2, strange), evicted(0, f"bad{number}")])
+    apply_all(cloud, [started(0, f"i{number}", DAY_US, P / 4) for number in range(63)])
+    assert book_of(cloud, DAY_US, 0).earned < 1
+    assert read(cloud, DAY_US, quotes).admitted_by is None, "a young book has less left than the others owe"
+    cloud.apply(started(0, "more", DAY_US, P / 4))
+    assert book_of(cloud, DAY_US, 0).earned == 1
+    assert read(cloud, DAY_US, quotes).admitted_by is AdmittedBy.PAID
+    cloud.apply(evicted(0, "i0"))
+    assert read(cloud, DAY_US, quotes).admitted_by is AdmittedBy.PAID, "it has paid for its own"
+    cloud.apply(evicted(0, "i1"))
+    assert read(cloud, DAY_US, quotes).admitted_by is None, "its own debt closes it"
+
+
 def test_only_an_eviction_in_time_costs() -> None:
     cloud, _ = make_cloud()
     apply_all(

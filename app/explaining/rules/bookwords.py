@@ -50,7 +50,8 @@ def _reason(line: AdmittingLine, risk: float, book: Book) -> str:
         }[line.name]
     if line.admits(risk, book):
         return (
-            "beyond the promise the book pays only if it has left what books of other promises for these lifetimes owe"
+            "beyond the promise a book that has not earned an eviction yet pays only if it has left what books of "
+            "other promises for these lifetimes owe"
         )
     if book.unit is BudgetUnit.INSTANCES:
         return f"beyond the promise {line.most_risky} risky instances may run, and {book.risky} ran already"
