@@ -1,17 +1,19 @@
 """Checks if promises are kept, and how much they admit: both guarantees on recorded and synthetic workloads.
 
+    python -m benchmarks.promises all         # the yardsticks: the next three
+    python -m benchmarks.promises strata      # the stratified guarantee on all platforms (benchmarks.strata)
+    python -m benchmarks.promises calibration # how true the calibrated forecast is (benchmarks.calibration)
     python -m benchmarks.promises sixteen     # SLA 0.01 on the papers' sixteen configurations
+
+    python -m benchmarks.promises replays     # what else is known of the published method: the next four
     python -m benchmarks.promises held-out    # pairs and platforms that nothing was chosen on
     python -m benchmarks.promises synthetic   # ten seeds on 8 nodes of 4 cores, SLA 0.25, 0.10, 0.05, 0.01
     python -m benchmarks.promises frequency   # what tables more often than every six hours would change
     python -m benchmarks.promises placement   # first fit against best fit, on the papers' sixteen configurations
-    python -m benchmarks.promises calibration # how true the calibrated forecast is (benchmarks.calibration)
-    python -m benchmarks.promises strata      # the stratified guarantee on all platforms (benchmarks.strata)
-    python -m benchmarks.promises all         # everything
 
 Deterministic but for the times. The recorded traces are read from ../shared/traces, or from --traces.
 
-A line of the first two parts shows: spot admitted / requested, evicted / admitted, completed core-hours relative to
+A line of `sixteen` and `held-out` shows: spot admitted / requested, evicted / admitted, completed core-hours relative to
 those without an SLA, and the share of the quotes' bounds (at 95 %) that hold. For the last, every spot start that got a
 quote is followed: an admitted one by its own fate, a rejected one as a virtual instance. In every epoch the share that
 was evicted within its lifetime is compared with the mean of the bounds.
@@ -88,25 +90,20 @@ class Result:
 
 def main() -> int:
     """Run the parts asked for; return 1 if a promise is not kept."""
-    parts: dict[str, Callable[[argparse.Namespace], bool]] = {
-        "sixteen": sixteen,
-        "held-out": held_out,
-        "synthetic": synthetic,
-        "frequency": frequency,
-        "placement": placement,
-        "calibration": calibration,
-        "strata": strata,
-    }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(parts)}; by default all")
+    named_ = ", ".join([*_GROUPS, *_PARTS])
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"{named_}; by default all")
     parser.add_argument("--traces", type=Path, default=TRACES)
     parser.add_argument("--samples", type=int, default=10_000, help="samples of each flavor in an epoch")
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments of injection")
     parser.add_argument("--first-seed", type=int, default=1, help="first of the ten seeds of the synthetic workloads")
     arguments = parser.parse_args()
-    good = True
-    for part in parts if arguments.parts in ([], ["all"]) else arguments.parts:
-        good &= parts[part](arguments)
+    good, began = True, perf_counter()
+    if unknown := {*arguments.parts} - {*_PARTS, *_GROUPS}:
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    for part in [one for name in arguments.parts or ["all"] for one in _GROUPS.get(name, [name])]:
+        good &= _PARTS[part](arguments)
+    print(f"\n{perf_counter() - began:.0f} s")
     return 0 if good else 1
 
 
@@ -308,6 +305,21 @@ def _policy(guarantee: Guarantee, arguments: argparse.Namespace, sla: float = 0.
         sample_count=arguments.samples,
         seed=arguments.seed,
     )
+
+
+_PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {
+    "strata": strata,
+    "calibration": calibration,
+    "sixteen": sixteen,
+    "held-out": held_out,
+    "synthetic": synthetic,
+    "frequency": frequency,
+    "placement": placement,
+}
+_GROUPS = {
+    "all": ["strata", "calibration", "sixteen"],
+    "replays": ["held-out", "synthetic", "frequency", "placement"],
+}
 
 
 if __name__ == "__main__":
