@@ -13,10 +13,10 @@
 
 Deterministic but for the times. The recorded traces are read from ../shared/traces, or from --traces.
 
-A line of `sixteen` and `held-out` shows: spot admitted / requested, evicted / admitted, completed core-hours relative to
-those without an SLA, and the share of the quotes' bounds (at 95 %) that hold. For the last, every spot start that got a
-quote is followed: an admitted one by its own fate, a rejected one as a virtual instance. In every epoch the share that
-was evicted within its lifetime is compared with the mean of the bounds.
+A line of `sixteen` and `held-out` shows: spot admitted / requested, evicted / admitted, completed core-hours relative
+to those without an SLA, and the share of the quotes' bounds (at 95 %) that hold. For the last, every spot start that
+got a quote is followed: an admitted one by its own fate, a rejected one as a virtual instance. In every epoch the share
+that was evicted within its lifetime is compared with the mean of the bounds.
 
 Exit code 1 if an SLA is missed in `sixteen`, or in more than one of forty in `synthetic`, or a line of
 `calibration` or `strata` fails.
