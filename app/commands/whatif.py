@@ -28,7 +28,7 @@ from app.domain.times import length_text
 from app.domain.values import Guarantee, Policy
 
 if TYPE_CHECKING:
-    from app.workbench.whatif import Account, Changes
+    from app.workbench.whatif import Account, Changes, Question
 
 T = TypeVar("T")
 
@@ -141,10 +141,8 @@ def whatif(
     questions = [Question(recorded, changes) for changes in _changes(nodes, sla, guarantee, eviction, flavor, settings)]
     with progress_bar("deciding again") as progress:
         answers = ask(questions, progress=progress)
-    asked = [_told(question.changes) for question in questions]
-    _print(count_log(recorded), asked, answers, as_json=as_json)
-    if short := [every_us for question in questions if (every_us := question.every_us) is not None]:
-        _warn_of_a_short_log(recorded[-1].event.at_us - recorded[0].event.at_us, max(short))
+    _print(count_log(recorded), [_told(question.changes) for question in questions], answers, as_json=as_json)
+    _warn_of_a_short_log(recorded, questions)
 
 
 def _settings(
@@ -267,10 +265,14 @@ def _print(was: Account, asked: Sequence[dict[str, Any]], answers: Sequence[Acco
     )
 
 
-def _warn_of_a_short_log(length_us: int, every_us: int) -> None:
+def _warn_of_a_short_log(recorded: Sequence[Recorded], questions: Sequence[Question]) -> None:
+    intervals_us = [every_us for question in questions if (every_us := question.every_us) is not None]
+    if not intervals_us:
+        return
+    length, every = length_text(recorded[-1].event.at_us - recorded[0].event.at_us), length_text(max(intervals_us))
     STDERR.print(
-        f"note: the log is {length_text(length_us)} long, and a table is computed every {length_text(every_us)}: all "
-        "was decided by the first table, which knows nothing of the log. Try a shorter --every.",
+        f"note: the log is {length} long, and a table is computed every {every}: all was decided by the first table, "
+        "which knows nothing of the log. Try a shorter --every.",
         markup=False,
         highlight=False,
         soft_wrap=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from random import Random
-from time import perf_counter
+from time import process_time
 
 import pytest
 from oracles.handovers import naive_ready_us
@@ -85,7 +85,7 @@ def test_what_can_be_undone_needs_no_copy_of_all_hand_overs() -> None:
 
 def test_many_hand_overs_make_starts_and_reports_no_dearer() -> None:
     cloud = graced(5000)
-    began = perf_counter()
+    began = process_time()  # not that of others beside it
     for number in range(200):
         for event in decide_start(cloud, StartRequest(f"s{number}", Market.SPOT, "small", 100), 1, None):
             cloud.apply(event)
@@ -93,7 +93,7 @@ def test_many_hand_overs_make_starts_and_reports_no_dearer() -> None:
         cloud.apply(EvictionOverdue(at_us=9000, instance_id=one.instance_id, deadline_us=one.deadline_us))
     for one in cloud.known_handovers()[-1000:]:
         cloud.apply(EvictionConfirmed(at_us=9000, instance_id=one.instance_id))
-    assert perf_counter() - began < 2
+    assert process_time() - began < 2
 
 
 def test_the_overdue_beyond_the_limit_are_forgotten_oldest_first_and_come_back_on_rollback() -> None:
