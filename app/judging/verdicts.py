@@ -13,7 +13,7 @@ from app.domain.numbers import number_text, share_text
 from app.judging.intervals import CONFIDENCE, exact_interval
 
 FEWEST = 20
-"""Of fewer admitted instances, or fewer past cases, nothing is said, unless chance does not explain what happened."""
+"""Of fewer past cases nothing is said, and of fewer admitted instances only what chance does not explain."""
 _NOT_ONE = 2
 """One eviction may meet anybody. So many, of few and beyond what chance explains, are told as `above`."""
 _WIDEST = 2.0

@@ -105,8 +105,9 @@ class Question:
 
     @property
     def every_us(self) -> int | None:
-        """The time between two tables, if none comes within the log: then that of its beginning, which knows nothing of
-        it, decides all of it. None if one comes, or if nothing is promised.
+        """The time between two tables, if none comes within the log; None if one comes, or if nothing is promised.
+
+        Without one, the table of the log's beginning decides all of it.
         """
         first, last = self.recorded[0].event, self.recorded[-1].event
         if not isinstance(first, CloudCreated):
