@@ -223,8 +223,9 @@ def starts(days: int, nodes: int, flavors: int) -> Iterator[InstanceStarted]:
     random = np.random.default_rng(1)
     cores = np.minimum(2 ** np.arange(flavors), CORES).mean()
     mean_us = 0.85 * CORES / (STARTS_A_DAY * cores) * DAY_US
+    apart_us = DAY_US / (nodes * STARTS_A_DAY)
     for number in range(int(days * nodes * STARTS_A_DAY)):
-        at_us = int(number * DAY_US / (nodes * STARTS_A_DAY) + random.random() * 1e6)
+        at_us = int(number * apart_us + random.random() * min(apart_us, 1e6))
         lifetime_us = int(random.lognormal(np.log(mean_us) - 1.5**2 / 2, 1.5))
         market = Market.SPOT if random.random() < 0.3 else Market.ON_DEMAND
         flavor = f"f{random.integers(flavors)}"

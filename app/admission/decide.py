@@ -10,6 +10,7 @@ from app.admission.acceptable import BY_PROMISE, find_acceptable
 from app.admission.bounds import check_lifetime, check_probability
 from app.admission.budget import affords, read_budget
 from app.admission.floor import affordable_above, floor_above, windows_of
+from app.admission.limits import is_class_too_many
 from app.admission.longest import decide_wanted
 from app.admission.quota import REFUSALS, exceeded_by, has_overrun
 from app.admission.quote import Quotes, quotes_in_force
@@ -61,11 +62,10 @@ def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
     if request.market is Market.ON_DEMAND:
         return _decide_on_demand(cloud, request, at_us)
     decide = partial(_decide_spot, cloud, at_us=at_us, quotes=quotes)
-    wanted = request.wanted
     explore = partial(_explore_spot, cloud, at_us=at_us, quotes=quotes)
-    decision = (
-        decide(request) if wanted is None else decide_wanted(request, wanted, cloud.policy, at_us, decide, explore)
-    )
+    wanted, policy = request.wanted, cloud.policy
+    with cloud.still():
+        decision = decide(request) if wanted is None else decide_wanted(request, wanted, policy, at_us, decide, explore)
     victims = decision.victims if isinstance(decision, InstanceStarted) else ()
     return [*evictions(cloud, victims, at_us, EvictionReason.SPOT_START), decision]
 
@@ -152,7 +152,7 @@ def _refused(
         shorter = other.lifetime_us != request.lifetime_us
         estimate = forecast.probability(request.flavor, basis.slots, other.lifetime_us or 0) if shorter else None
         figures = replace(basis, estimated_probability=estimate) if shorter else basis
-        return _admits_instead(cloud, other, figures, forecast, at_us)
+        return not is_class_too_many(cloud, other) and _admits_instead(cloud, other, figures, forecast, at_us)
 
     instead = find_acceptable(request, basis, refusal, cloud.policy, admits)
     if basis.floor is not None:  # what has enough windows may be beyond the bounds, or its owner's share

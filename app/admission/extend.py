@@ -54,7 +54,8 @@ def decide_extension(
     running = _extensible(cloud, request, at_us)
     if not by_share:
         running = replace(running, owner=None)
-    figures, refusal = _read_figures(cloud, running, request.lifetime_us, at_us, quotes)
+    with cloud.still():
+        figures, refusal = _read_figures(cloud, running, request.lifetime_us, at_us, quotes)
     quota = exceeded_by_extension(cloud, running, figures.basis, at_us)
     if quota is not None:
         figures, refusal = figures._replace(basis=replace(figures.basis, quota=quota)), REFUSALS[quota.kind]

@@ -172,7 +172,8 @@ def decide_look(cloud: Cloud, want: Want, at_us: int, quotes: Quotes | None) -> 
     reason: Rejection | None = None
     if left_us >= 0:
         gain_us = max(LEAST_GAIN_US, int(LEAST_GAIN * left_us))
-        decision = _decide_longer(cloud, want, gain_us, at_us, quotes)
+        with cloud.still():
+            decision = _decide_longer(cloud, want, gain_us, at_us, quotes)
         if isinstance(decision, InstanceExtended):
             return decision
         reason = None if decision is None else decision.reason

@@ -108,7 +108,7 @@ def exceeded_share(
         return None
     stratum = stratum_index(book.from_us, cloud.policy.strata_us)
     lefts = cloud.left_in(stratum) | {probability: book.left}
-    promises, by_core_hours = sorted(lefts), book.unit is BudgetUnit.CORE_HOURS
+    promises, by_core_hours = tuple(sorted(lefts)), book.unit is BudgetUnit.CORE_HOURS
     borne = cloud.borne_by(owner, promises, stratum, at_us, by_core_hours=by_core_hours)
     used, granted = 0.0, 0.0
     for promise, bears in zip(promises, borne, strict=True):

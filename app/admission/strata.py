@@ -30,7 +30,9 @@ from app.engine.books import RISKY, core_hours_of
 from app.engine.cloud import Cloud
 
 HIGHEST = 3.0
-"""No start is admitted whose risk is above so many p."""
+"""No start is admitted whose risk is above so many p, or above the middle between p and certainty: of a promise of 34 %
+three times as much would be any risk. The second is the lower one from p = 0.2 on.
+"""
 RISKY_BEYOND = 5
 """So many risky instances may run, together with a start whose risk is beyond p, however little the book has left. In a
 book that counts core-hours it is so many times the usual weight.
@@ -60,7 +62,8 @@ def lines_of(book: Book, probability: float) -> tuple[AdmittingLine, ...]:
     affordable = max(floor(book.left), 0) if book.unit is BudgetUnit.INSTANCES else book.left
     small, is_heavy = RISKY * probability, book.weight > max(HEAVY * book.usual_weight, affordable)
     bearable = small if is_heavy else probability
-    beyond = bearable if is_heavy or book.left < 0 else HIGHEST * probability
+    highest = min(HIGHEST * probability, (1 + probability) / 2)
+    beyond = bearable if is_heavy or book.left < 0 else highest
     return (
         AdmittingLine(AdmittedBy.SMALL, small, None),
         AdmittingLine(AdmittedBy.WITHIN, bearable, None),

@@ -148,7 +148,8 @@ _STANDINGS_LEGEND = (
 )
 _BOOKS_LEGEND = (
     "earned: four times the risk of each start, the promise at most; left: earned less evicted; committed: the risk\n"
-    "of the rest of the lifetimes that run; risky: how many in the stratum risk more than half of their promise"
+    "of the rest of the lifetimes that run; risky: how many in the stratum risk more than half of their promise\n"
+    "and of this one"
 )
 
 

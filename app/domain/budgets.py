@@ -61,12 +61,13 @@ class Book:
     It holds lifetimes from `from_us` on that are shorter than `below_us` (None: any). `earned`: what its starts have
     earned; `evicted`: the evictions that it has had; `committed`: the risks of those that run, by the share of their
     lifetime that is left; `risky`: how many that run in the stratum, whatever was promised to them, risk more than half
-    of that. Of the start that it was read for, `admitted_by` is the line that admits it, None if none does, and
-    `affordable_us` the longest lifetime within the promise, if the declared one cannot be admitted.
+    of that, and more than half of the promise of this book. Of the start that it was read for, `admitted_by` is the
+    line that admits it, None if none does, and `affordable_us` the longest lifetime within the promise, if the declared
+    one cannot be admitted.
 
     A book that counts core-hours has the last four: those that the start declares (None if it was read for none), the
-    mean of all that were entered, those evicted, and those of the risky ones. `earned` and `committed` are core-hours
-    then.
+    mean of all that were entered (if none was, of those of the stratum's other books), those evicted, and those of the
+    risky ones. `earned` and `committed` are core-hours then.
     """
 
     from_us: int
@@ -99,7 +100,7 @@ class Book:
 
     @property
     def usual_weight(self) -> float:
-        """The mean weight of a start; in an empty book, that of this one."""
+        """The mean weight of a start; in an empty stratum, that of this one."""
         return 1 if self.evicted_core_hours is None else self.mean_core_hours or self.weight
 
     @property

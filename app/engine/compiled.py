@@ -48,7 +48,7 @@ def inlined(function: F) -> F:
 
 def _jitted(function: F, options: dict[str, Any]) -> Any:  # noqa: ANN401 - numba has no types
     # numba reads the directory while it decorates.
-    _settings["CACHE_DIR"] = str(_cache_directory(function.__module__.split(".")[1]))
+    _settings["CACHE_DIR"] = str(_cache_directory(_room_of(function.__module__)))
     dispatcher = numba.njit(**options)(function)
     compile_for = dispatcher.get_call_template
     dispatcher.get_call_template = lambda types, named: compile_for(
@@ -91,6 +91,12 @@ def note_all_compiled() -> None:
 
 def _all_compiled() -> Path:
     return _cache_directory("all") / f"complete-{_settings['CPU_NAME'] or 'host'}"
+
+
+def _room_of(module: str) -> str:
+    """Return the room of a module; one name for all that are not of the product, as benchmarks are."""
+    package, _, rest = module.partition(".")
+    return rest.partition(".")[0] if package == _APP.name else "outside"
 
 
 @cache

@@ -61,10 +61,20 @@ def is_followed(cluster: Cluster, oldest_first: Ints, at: int) -> bool:
     return False
 
 
+FEW_CLASSES = 16
+
+
 @inlined
 def class_index(probabilities: NDArray[np.float64], promise: float) -> int:
-    """Return the place of a promise among the probabilities (C) of classes, rising; -1 if it is none of them."""
+    """Return the place of a promise among the probabilities (C) of classes, rising; -1 if it is none of them.
+
+    Few are all compared: where a search turns cannot be foreseen, which costs more.
+    """
     low, high = 0, probabilities.shape[0]
+    if high <= FEW_CLASSES:
+        for at in range(high):
+            low += int(probabilities[at] < promise)
+        high = low
     while low < high:
         middle = (low + high) // 2
         if probabilities[middle] < promise:

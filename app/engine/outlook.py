@@ -64,8 +64,10 @@ def look_ahead(cluster: Cluster, sizes: Ints, demand: Ints, load: Ints, peak: In
     resources = demand.shape[0]
     room, released = cluster.free.copy(), np.zeros((resources, INTERVAL_COUNT + 1), np.int64)
     for row in range(cluster.node_of.shape[0]):
+        if not cluster.is_spot[row]:  # of most rows nothing more is read
+            continue
         node = cluster.node_of[row]
-        if node < 0 or not cluster.is_spot[row] or not cluster.is_open[node]:
+        if node < 0 or not cluster.is_open[node]:
             continue
         left_us = cluster.deadline_us[row] - now_us
         if left_us < 0 or cluster.born[row] > born:
@@ -86,10 +88,13 @@ def look_ahead(cluster: Cluster, sizes: Ints, demand: Ints, load: Ints, peak: In
 
 @inlined
 def _released_before(left_us: int) -> int:
-    """Return the first interval that begins when an instance with so much time left has ended; its count if none."""
+    """Return the first interval that begins when an instance with so much time left has ended; its count if none.
+
+    All ends are compared: where a loop stops cannot be foreseen, which costs more than to go on.
+    """
     k = 1
-    while k < INTERVAL_COUNT and left_us > BIN_US << (k - 1):
-        k += 1
+    for end in range(INTERVAL_COUNT - 1):
+        k += int(left_us > BIN_US << end)
     return k
 
 

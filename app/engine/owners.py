@@ -22,8 +22,10 @@ def overrunning_of(cluster: Cluster, owners: OwnerNumbers, are_first: Bools, cou
     """
     found = np.zeros((count, 3), np.int64)
     for row in range(owners.shape[0]):
+        if not cluster.is_spot[row]:
+            continue
         over_us = 0 if cluster.deadline_us[row] == GOES_FIRST_US else now_us - cluster.deadline_us[row]
-        if over_us > 0 and cluster.is_spot[row] and cluster.node_of[row] != NO_NODE:
+        if over_us > 0 and cluster.node_of[row] != NO_NODE:
             found[owners[row], 0] += are_first[row]
             found[owners[row], 1] += cluster.demand[row, 0]
             found[owners[row], 2] += cluster.demand[row, 0] * over_us

@@ -1,9 +1,9 @@
 """The line of submissions that wait for one cloud's log.
 
 A long submission, such as a batch of a thousand operations, would keep whoever comes after it waiting for as long as
-it takes. So short and long ones take turns, and a long one goes back to the end when it has had its time. One step
-that may start very many instances, a job, is long too. Steps that bring their times keep their place, because a cloud's
-time does not run backwards.
+it takes. So short and long ones take turns, and one that has had its time goes back to the end. One step that may start
+very many instances, a job, is long too. Steps that bring their times keep their place, because a cloud's time does not
+run backwards.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class WaitingLine:
         self.count += sum(one.left for one in submissions)
 
     def put_back(self, submissions: Iterable[Submission]) -> None:
-        """Put those that have had their time back: long ones at the end, others at the head."""
+        """Put back what is left when the time is over: what was begun or is long at the end, others at the head."""
         rest = [*submissions]
-        for one in filter(_gives_way, rest):
+        self.add_first([one for one in rest if not _goes_behind(one)])
+        for one in filter(_goes_behind, rest):
             self.add(one)
-        self.add_first([one for one in rest if not _gives_way(one)])
 
     def take(self, most: int) -> list[Submission]:
         """Take the next submissions, all short or all long, until they have so many steps or none of these waits."""
@@ -59,6 +59,10 @@ class WaitingLine:
             count += taken[-1].left
         self.count -= count
         return taken
+
+
+def _goes_behind(one: Submission) -> bool:
+    return _gives_way(one) or (bool(one.outcomes) and one.steps[0].at_us is None)
 
 
 def _gives_way(one: Submission) -> bool:

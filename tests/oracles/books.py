@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import floor
+from operator import itemgetter
 
 from app.domain.budgets import BudgetUnit
 from app.domain.events import (
@@ -117,15 +118,15 @@ class PlainBooks:
         stratum = sum(lifetime_us >= one for one in self.boundaries_us)
         return self.books.setdefault((probability, stratum), PlainBook())
 
-    def risky_hours(self, lifetime_us: int, now_us: int) -> list[float]:
-        """The core-hours of those in the lifetime's stratum that bear more than half of what they were promised."""
+    def risky_hours(self, asked: float, lifetime_us: int, now_us: int) -> list[float]:
+        """The core-hours of the stratum's that bear more than half of what they were promised, and of what is asked."""
         stratum = sum(lifetime_us >= one for one in self.boundaries_us)
         return [
             one.hours
             for (probability, at), book in self.books.items()
             if at == stratum
             for one in book.running.values()
-            if one.left_at(now_us) > probability / 2
+            if one.left_at(now_us) > max(probability, asked) / 2
         ]
 
     def standing(self, probability: float, lifetime_us: int, now_us: int) -> Sequence[float]:
@@ -133,15 +134,29 @@ class PlainBooks:
         book = self.book(probability, lifetime_us)
         charges = [one.left_at(now_us) for one in book.running.values()]
         committed = sum(floor(one * PARTS) for one in charges) / PARTS
-        return book.earned, book.evicted, committed, len(self.risky_hours(lifetime_us, now_us))
+        return book.earned, book.evicted, committed, len(self.risky_hours(probability, lifetime_us, now_us))
 
     def hours_standing(self, probability: float, lifetime_us: int, now_us: int) -> Sequence[float | None]:
         """Of the same book, in core-hours: earned, committed; the mean entered; those evicted, and of risky ones."""
-        book, total = self.book(probability, lifetime_us), 0.0
-        for hours in book.entered:
-            total += hours
+        book, stratum = self.book(probability, lifetime_us), sum(lifetime_us >= one for one in self.boundaries_us)
+        counted = (
+            [book.entered]
+            if book.entered
+            else [one.entered for (_, at), one in sorted(self.books.items(), key=itemgetter(0)) if at == stratum]
+        )
+        totals, count = [sum_in_order(hours) for hours in counted], sum(map(len, counted))
         lefts = [(one.left_at(now_us), one.hours) for one in book.running.values()]
         committed = sum(floor(left * hours * HOUR_PARTS) for left, hours in lefts) / HOUR_PARTS
-        risky = sum(floor(hours * HOUR_PARTS) for hours in self.risky_hours(lifetime_us, now_us)) / HOUR_PARTS
-        mean = total / len(book.entered) if book.entered else 0.0
+        risky = (
+            sum(floor(hours * HOUR_PARTS) for hours in self.risky_hours(probability, lifetime_us, now_us)) / HOUR_PARTS
+        )
+        mean = sum_in_order(totals) / count if count else 0.0
         return book.earned_hours, committed, mean, book.evicted_hours, risky
+
+
+def sum_in_order(hours: Sequence[float]) -> float:
+    """The sum to the last digit of adding one after the other."""
+    total = 0.0
+    for one in hours:
+        total += one
+    return total

@@ -63,10 +63,11 @@ class Books:
 
     def of(self, probability: float, now_us: int) -> list[Book]:
         """Return the books of a promise, those of the shortest lifetimes first; see engine.books."""
-        policy, promises, places = self._head.policy, *self._promises([probability])
+        policy, (promises, (place,)) = self._head.policy, self._promises([probability])
         by_core_hours = policy.budget is BudgetUnit.CORE_HOURS
-        borne = self._instances.rows.borne(promises, policy.strata_us, now_us, by_core_hours=by_core_hours)
-        return _books_of(policy, [self._accounts_of(probability)], places, *borne)[0]
+        asked, rows = np.array([probability]), self._instances.rows
+        borne, risky, parts = rows.borne(promises, asked, policy.strata_us, now_us, by_core_hours=by_core_hours)
+        return _books(policy, self._accounts_of(probability), self._means(), borne[place], risky[0], parts[0])
 
     def now(self, probabilities: Sequence[float], now_us: int) -> Callable[[], list[list[Book]]]:
         """Return a function that returns the books of each promise as they are now, on any thread.
@@ -74,10 +75,17 @@ class Books:
         `probabilities` rise.
         """
         policy, promises, places = self._head.policy, *self._promises(probabilities)
-        accounts = [self._accounts_of(probability) for probability in probabilities]
-        by_core_hours = policy.budget is BudgetUnit.CORE_HOURS
-        borne = self._instances.rows.borne_now(promises, policy.strata_us, now_us, by_core_hours=by_core_hours)
-        return lambda: _books_of(policy, accounts, places, *borne())
+        accounts, means = [self._accounts_of(probability) for probability in probabilities], self._means()
+        by_core_hours, asked = policy.budget is BudgetUnit.CORE_HOURS, np.array(probabilities, np.float64)
+        rows = self._instances.rows
+        found = rows.borne_now(promises, asked, policy.strata_us, now_us, by_core_hours=by_core_hours)
+
+        def books() -> list[list[Book]]:
+            borne, *risky = found()
+            columns = zip(accounts, borne[places], *risky, strict=True)
+            return [_books(policy, own, means, *of_promise) for own, *of_promise in columns]
+
+        return books
 
     def left_in(self, stratum: int) -> dict[float, float]:
         """Return what the books of a stratum have left, by promise."""
@@ -87,6 +95,14 @@ class Books:
             for (probability, at), one in self._accounts.items()
             if at == stratum
         }
+
+    def _means(self) -> list[float]:
+        """Return the mean core-hours of what was entered in each stratum, under any promise; 0 where nothing was."""
+        sums = [BookAccount() for _ in range(len(self._head.policy.strata_us) + 1)]
+        if self._head.policy.budget is BudgetUnit.CORE_HOURS:
+            for key in sorted(self._accounts):  # their order decides the last digits
+                sums[key[1]] = _plus(sums[key[1]], self._accounts[key])
+        return [each.core_hours / each.entered if each.entered else 0.0 for each in sums]
 
     def _promises(self, probabilities: Sequence[float]) -> tuple[NDArray[np.float64], list[int]]:
         """Return all promises that have an account or are among these, rising, and the places of these."""
@@ -227,37 +243,29 @@ def _entered(promised: float | None, risk: float | None, weight: float | None) -
     return BookAccount(earned) if weight is None else BookAccount(weight * earned, entered=1, core_hours=weight)
 
 
-def _books_of(
+def _books(
     policy: Policy,
-    accounts: Sequence[Sequence[BookAccount]],
-    places: Sequence[int],
+    accounts: Sequence[BookAccount],
+    means: Sequence[float],
     committed: Ints,
     risky: Ints,
     risky_parts: Ints,
-) -> list[list[Book]]:
-    """Join the accounts of promises, at these places among all (C), with what their running instances bear (C, K + 1).
-
-    The risky ones of a stratum count together, whatever was promised to them: else a start with a promise of its own
-    would find a book without any.
-    """
-    all_risky, all_parts = risky.sum(axis=0), risky_parts.sum(axis=0)
-    return [
-        _books(policy, own, committed[place], all_risky, all_parts) for own, place in zip(accounts, places, strict=True)
-    ]
-
-
-def _books(
-    policy: Policy, accounts: Sequence[BookAccount], committed: Ints, risky: Ints, risky_parts: Ints
 ) -> list[Book]:
-    """Join the accounts of a promise (K + 1) with what its running instances bear, in parts."""
+    """Join the accounts of a promise (K + 1) with what running instances bear, in parts.
+
+    `means`: the mean weights of the strata; they are usual in a book in which nothing was entered, or a start with a
+    promise of its own would find itself usual. The risky ones of a stratum count together, whatever was promised to
+    them: else such a start would find a book without any.
+    """
     spans = [stratum_span(index, policy.strata_us) for index in range(len(accounts))]
     if policy.budget is BudgetUnit.INSTANCES:
-        borne = zip((committed / PARTS).tolist(), risky.tolist(), strict=True)
+        found = zip((committed / PARTS).tolist(), risky.tolist(), strict=True)
         return [
             Book(*span, account.earned, account.evicted, *own)
-            for span, account, own in zip(spans, accounts, borne, strict=True)
+            for span, account, own in zip(spans, accounts, found, strict=True)
         ]
-    rows = zip(spans, accounts, committed.tolist(), risky.tolist(), risky_parts.tolist(), strict=True)
+    each = zip(accounts, means, strict=True)
+    rows = zip(spans, each, committed.tolist(), risky.tolist(), risky_parts.tolist(), strict=True)
     return [
         Book(
             *span,
@@ -265,9 +273,9 @@ def _books(
             account.evicted,
             parts / CORE_HOUR_PARTS,
             count,
-            mean_core_hours=account.core_hours / account.entered if account.entered else 0.0,
+            mean_core_hours=account.core_hours / account.entered if account.entered else mean,
             evicted_core_hours=account.evicted_core_hours,
             risky_core_hours=of_risky / CORE_HOUR_PARTS,
         )
-        for span, account, parts, count, of_risky in rows
+        for span, (account, mean), parts, count, of_risky in rows
     ]

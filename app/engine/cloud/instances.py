@@ -76,7 +76,7 @@ class Instances:
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts, with newly chosen rows."""
         for running in facts.running:
-            row, *more = (self.rows.take() for _ in range(running.count))
+            row, *more = (self.rows.take(running.market) for _ in range(running.count))
             self._enter(self._sharing(replace(running, row=row, more_rows=tuple(more))))
 
     def _sharing(self, one: Running) -> Running:
@@ -277,13 +277,13 @@ class Instances:
             nodes[event.node].name,
             self._lengths[event.lifetime_us],
             self._shares[event.probability if basis is None else basis.probability],
-            self.rows.take(),
+            self.rows.take(event.market),
             None if basis is None else self._shares[risk_of(event)],
             took_offer=event.wanted is not None,
             owner=self._names[event.owner],
             nodes=tuple(nodes[node].name for node in event.nodes) if event.nodes else (),
             goes_first=event.goes_first,
-            more_rows=tuple(self.rows.take() for _ in event.nodes[1:]) if event.nodes else (),
+            more_rows=tuple(self.rows.take(event.market) for _ in event.nodes[1:]) if event.nodes else (),
         )
 
     def _end(self, event: InstanceStopped | InstanceEvicted) -> Undo:
@@ -314,7 +314,7 @@ class Instances:
 
     def _reenter(self, running: Running) -> None:
         # Events are undone in the reverse order, so its rows are those that were freed last.
-        if any(self.rows.take() != row for row in running.rows):
+        if any(self.rows.take(running.market) != row for row in running.rows):
             raise AssertionError("the rows are not undone in order")
         self._enter(running)
 

@@ -53,13 +53,16 @@ _ON_DEMAND: _Values = 0.0, 0.0, 0, 0, 0, 0, 0, True, True, 0.0
 class InstanceRows:
     """The ids of the running instances by row, the free rows, and the columns.
 
+    Spot instances take rows from below and on-demand ones from above, so that a pass over the rows meets one market
+    after the other: it reads little of the on-demand ones. A row is taken again by an instance of the same market.
     Columns are written behind, many rows at once, before somebody reads them. `at_risk` holds the ids of those at risk.
     """
 
     def __init__(self, room: Room, at_risk: set[str], flavors: Flavors) -> None:
         self._room, self._at_risk, self._known = room, at_risk, flavors
         self._names: list[str | None] = [None] * FIRST_ROWS
-        self._free = list(range(FIRST_ROWS - 1, -1, -1))
+        self._free: dict[Market, list[int]] = {market: [] for market in Market}
+        self._untaken = range(FIRST_ROWS)
         self._columns = _empty_columns(FIRST_ROWS)
         self._unwritten: dict[int, _Values] = {}
         self._boundaries_us: tuple[int, ...] = BOUNDARIES_US
@@ -70,7 +73,7 @@ class InstanceRows:
     @property
     def taken(self) -> int:
         """The number of rows in use."""
-        return len(self._names) - len(self._free)
+        return len(self._names) - len(self._untaken) - sum(map(len, self._free.values()))
 
     @property
     def columns(self) -> Columns:
@@ -91,11 +94,17 @@ class InstanceRows:
         """Return the id of the instance in each row (S), None in free ones, as they are now."""
         return [*self._names]
 
-    def take(self) -> int:
-        """Return a free row. It is in use from now on."""
-        if not self._free:
+    def take(self, market: Market) -> int:
+        """Return a free row for an instance of this market: the one that was freed last. It is in use from now on."""
+        if self._free[market]:
+            return self._free[market].pop()
+        if not self._untaken:
             self._grow()
-        return self._free.pop()
+        if market is Market.SPOT:
+            row, self._untaken = self._untaken[0], self._untaken[1:]
+        else:
+            row, self._untaken = self._untaken[-1], self._untaken[:-1]
+        return row
 
     def enter(self, running: Running) -> None:
         """Enter an instance in its rows."""
@@ -112,23 +121,25 @@ class InstanceRows:
             self.are_at_risk[running.row] = False
         for row in reversed(running.rows):
             self._put(row, None, _EMPTY)
-            self._free.append(row)
+            self._free[running.market].append(row)
 
     def borne(
         self,
         probabilities: NDArray[np.float64],
+        asked: NDArray[np.float64],
         boundaries_us: tuple[int, ...],
         now_us: int,
         *,
         by_core_hours: bool,
     ) -> tuple[Ints, Ints, Ints]:
-        """Return what engine.books computes for the running instances with these promises."""
+        """Return what engine.books computes for running instances with these promises, and for the books asked for."""
         bearers, deadlines_us = self._bearers(boundaries_us), self._room.cluster.deadline_us
-        return borne(bearers, deadlines_us, len(boundaries_us) + 1, probabilities, now_us, by_core_hours)
+        return borne(bearers, deadlines_us, len(boundaries_us) + 1, probabilities, asked, now_us, by_core_hours)
 
     def borne_now(
         self,
         probabilities: NDArray[np.float64],
+        asked: NDArray[np.float64],
         boundaries_us: tuple[int, ...],
         now_us: int,
         *,
@@ -137,7 +148,8 @@ class InstanceRows:
         """Return a function that returns the same as things are now, on any thread."""
         bearers = Bearers._make(column.copy() for column in self._bearers(boundaries_us))
         deadlines_us = self._room.cluster.deadline_us.copy()
-        return lambda: borne(bearers, deadlines_us, len(boundaries_us) + 1, probabilities, now_us, by_core_hours)
+        count = len(boundaries_us) + 1
+        return lambda: borne(bearers, deadlines_us, count, probabilities, asked, now_us, by_core_hours)
 
     def borne_by(
         self, owner: str, promises: Sequence[float], stratum: int, now_us: int, *, by_core_hours: bool
@@ -229,7 +241,7 @@ class InstanceRows:
         self._columns = Columns._make(np.append(column, np.zeros(count, column.dtype)) for column in columns)
         self.are_at_risk = np.append(self.are_at_risk, np.zeros(count, np.bool_))
         self._names += [None] * count
-        self._free += range(2 * count - 1, count - 1, -1)
+        self._untaken = range(count, 2 * count)
 
 
 def _empty_columns(count: int) -> Columns:

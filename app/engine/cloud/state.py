@@ -25,7 +25,9 @@ from app.engine.cloud.jobs import Jobs
 from app.engine.cloud.moves import Moves
 from app.engine.cloud.nodes import Flavors, Nodes
 from app.engine.cloud.outcomes import SectionCounts
+from app.engine.cloud.outlooks import Outlooks
 from app.engine.cloud.owners import Owners
+from app.engine.cloud.readings import Readings
 from app.engine.cloud.records import (
     Counts,
     Facts,
@@ -43,7 +45,6 @@ from app.engine.cloud.wants import Wants
 from app.engine.cluster import (
     BEST_FIT,
     FIRST_FIT,
-    NEVER_US,
     NO_NODE,
     YJF,
     YJF_GLOBAL,
@@ -54,8 +55,7 @@ from app.engine.cluster import (
     slots_of_each,
 )
 from app.engine.exposure import share
-from app.engine.outlook import Outlook, look_ahead, slots_left, with_slots
-from app.engine.standing import reach, slots_seen, without
+from app.engine.standing import reach
 
 PLACEMENT_CODE = {Placement.FIRST_FIT: FIRST_FIT, Placement.BEST_FIT: BEST_FIT}
 POLICY_CODE = {EvictionPolicy.YJF: YJF, EvictionPolicy.YJF_GLOBAL: YJF_GLOBAL}
@@ -100,18 +100,29 @@ class Cloud:
         )
         self._folds, self._undo = folds_of(self._parts), Undoing()
         self.nodes, self.flavors = self._nodes.by_name, self._flavors.by_name
-        books, outcomes, self.core_hours_of = self._books, self._outcomes, self._outcomes.core_hours_of
-        self.books, self.books_now, self.left_in, self.outcomes_now = books.of, books.now, books.left_in, outcomes.now
+        self.outcomes_now, self.core_hours_of = self._outcomes.now, self._outcomes.core_hours_of
+        self.books_now, self.left_in = self._books.now, self._books.left_in
         self.running, self.classes, self.at_risk = self._instances.running, self._tally.classes, self._instances.at_risk
         self.first_at_risk, self.on_node = self._instances.first_at_risk, self._instances.on_node
         self.youngest_spot, self.oldest = self._instances.youngest_spot, self._instances.oldest
         self.promises_within, self.use_by_node = self._instances.promises_within, self._instances.use_by_node
         self._reach(owners, moves)
+        self._keep_readings(owners)
+
+    def _keep_readings(self, owners: Owners) -> None:
+        """Show what is read once within the block `still`."""
+        readings, outlooks = Readings(), Outlooks(self._room, self._instances, self._flavors, self._tally)
+        self.still, self.without = readings.still, readings.apart(owners.without)
+        self.outlook, self.seen_by = readings.once(outlooks.of_start), readings.once(outlooks.seen_by)
+        self.outlooks_now = outlooks.now
+        self.available_slots = readings.once(self._available_slots)
+        self.books, self.borne_by = readings.once(self._books.of), readings.once(owners.borne_by)
+        self.overrun_lately = readings.once(owners.overrun_lately)
+        self.overrunning_cores = readings.once(owners.overrunning_cores)
 
     def _reach(self, owners: Owners, moves: Moves) -> None:
         self.owners, self.quotas, self.ended_lately = owners.accounts, owners.quotas, owners.ended_lately
-        self.borne_by, self.overrun_lately, self.displace = owners.borne_by, owners.overrun_lately, owners.displace
-        self.without, self.overrunning_cores = owners.without, owners.overrunning_cores
+        self.displace = owners.displace
         self.overrunning_now, self.proposals_now = owners.overrunning_now, moves.proposals_now
         self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
         self.fits_on, self.nodes_in_order, self.free = moves.fits_on, self._nodes.in_order, self._nodes.free
@@ -195,7 +206,7 @@ class Cloud:
         nodes = self._instances.fitting_nodes(self.flavors[flavor].demand, count, code)
         return tuple(self._nodes.names[node] for node in nodes)
 
-    def available_slots(self, flavor: str) -> int:
+    def _available_slots(self, flavor: str) -> int:
         """Return the number of instances of this flavor that fit now."""
         return int(available_slots(self.cluster, self.flavors[flavor].demand))
 
@@ -256,41 +267,6 @@ class Cloud:
     def _room_at_peak(self) -> Ints:
         capacity = self._nodes.open_capacity()
         return np.array([size - peak for size, peak in zip(capacity, self.on_demand_peak, strict=True)])
-
-    def outlook(self, flavor: str, now_us: int, born: int = NEVER_US) -> Outlook:
-        """Return what a start of this flavor would find and leave now, or had it been the event `born`."""
-        sizes, demand = self._room.sizes, self.flavors[flavor].demand
-        return look_ahead(self.cluster, sizes, demand, *self._loads(), born, now_us)
-
-    def seen_by(self, instance_id: str, now_us: int) -> tuple[int, Outlook]:
-        """Return the slots that a running spot instance sees, and its outlook with these slots.
-
-        It is seen like one that starts now at its age. So the slots are the free ones, its own, and those of instances
-        that would be evicted before it; of a group, what the other members leave of them. It sees one slot at least,
-        its own, also on a closed node.
-        """
-        running = self.running[instance_id]
-        rest, demand = without(self.cluster, running.rows), self.flavors[running.flavor].demand
-        found = max(int(slots_seen(rest, demand, running.seq, now_us)), running.count)
-        outlook = look_ahead(rest, self._room.sizes, demand, *self._loads(), running.seq, now_us)
-        slots = slots_left(found, running.count)
-        return slots, with_slots(outlook._replace(slots=found), slots)
-
-    def outlooks_now(self, flavors: Iterable[str], now_us: int) -> Callable[[], dict[str, Outlook]]:
-        """Return a function that returns the outlooks of starts of these flavors as things are now, on any thread.
-
-        It takes a tenth of a second if flavors, nodes and instances are many.
-        """
-        cluster, sizes = self._room.copy(), self._room.sizes.copy()
-        loads = self._loads()
-        demands = {flavor: self.flavors[flavor].demand for flavor in flavors}
-        return lambda: {
-            flavor: look_ahead(cluster, sizes, demand, *loads, NEVER_US, now_us) for flavor, demand in demands.items()
-        }
-
-    def _loads(self) -> tuple[Ints, Ints]:
-        """Return the on-demand load, and the highest so far, by resource."""
-        return np.array(self._instances.on_demand, np.int64), np.array(self.on_demand_peak, np.int64)
 
     def ready_us(
         self, places: Sequence[str], flavor: str, evicted: Iterable[str], deadline_us: int, now_us: int

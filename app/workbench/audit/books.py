@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from math import floor
+from math import floor, isclose
 from operator import add
 from typing import NamedTuple
 
@@ -113,33 +113,44 @@ def check_book(
     """Check the figures of a recorded book, and the line that it says admits the start.
 
     `running`: starts as they stand in books, with their core-hours; `asked_hours`: those of this decision; `others`:
-    what was entered under other promises. Until decision 166 the risky ones of the same promise counted alone, and
-    until decision 259 the debts of other promises did not count.
+    what was entered under other promises. Until decision 265 those that bore next to nothing of this promise counted as
+    risky too, until 166 those of the same promise alone, and until 259 the debts of other promises did not count.
     """
     span, lifetime_us = (book.from_us, book.below_us), row.lifetime_us or 0
     require(row, Rule.SLA, holds(span, lifetime_us), f"its book holds other lifetimes than {lifetime_us / 1e6:g} s")
     require(row, Rule.SLA, strata_us in {None, span}, f"its book is of {span}, but the strata make it {strata_us}")
     sums, there = entered.of(span), [one for one in running if holds(span, one[0].lifetime_us or 0)]
     shares = [(borne(one, row.at_us), hours) for one, hours in there if one.probability == row.probability]
-    risky = _risky(there, row.at_us)
-    if book.risky != len(risky):
-        risky = _risky([one for one in there if one[0].probability == row.probability], row.at_us)
+    risky = _risky_as_told(row, book, there)
     earned, evicted = (sums.earned, sums.as_borne), sums.evicted
     committed = sum(floor(share * PARTS) for share, _ in shares) / PARTS
     if book.evicted_core_hours is not None:
         earned = sums.earned_core_hours, sums.as_borne_core_hours
         committed = sum(floor(share * hours * HOUR_PARTS) for share, hours in shares) / HOUR_PARTS
-        mean = sums.core_hours / sums.starts if sums.starts else 0.0
         of_risky = sum(floor(hours * HOUR_PARTS) for hours in risky) / HOUR_PARTS
-        told = book.core_hours, book.mean_core_hours, book.evicted_core_hours, book.risky_core_hours
-        due = asked_hours, mean, sums.evicted_core_hours, of_risky
+        told, due = (
+            (book.core_hours, book.evicted_core_hours, book.risky_core_hours),
+            (asked_hours, sums.evicted_core_hours, of_risky),
+        )
         require(row, Rule.SLA, told == due, f"its book records {told} core-hours, but they are {due}")
+        _check_mean(row, book, sums, [other.of(span) for other in others])
     require(row, Rule.SLA, book.earned in earned, f"its book records {book.earned} earned, but it is {earned[0]}")
     require(row, Rule.SLA, book.evicted == evicted, f"its book records {book.evicted} evicted, but it is {evicted}")
     require(row, Rule.SLA, book.committed == committed, f"it records {book.committed} committed, but it is {committed}")
     count = len(risky)
     require(row, Rule.SLA, book.risky == count, f"its book records {book.risky} risky instances, but there are {count}")
     _check_line(row, book, _owed(book, others))
+
+
+def _check_mean(row: LogRow, book: Book, sums: BookSums, others: Sequence[BookSums]) -> None:
+    """Check the mean weight that a book records: its own, or that of the stratum. Until decision 265 there was none."""
+    told, all_starts = book.mean_core_hours or 0.0, sum(one.starts for one in others)
+    if sums.starts:
+        is_due = told == sums.core_hours / sums.starts
+    else:
+        mean = sum(one.core_hours for one in others) / all_starts if all_starts else 0.0
+        is_due = not told or isclose(told, mean)
+    require(row, Rule.SLA, is_due, f"its book records a mean of {told} core-hours, which is not that of its starts")
 
 
 def _check_line(row: LogRow, book: Book, owed: float) -> None:
@@ -160,9 +171,20 @@ def _owed(book: Book, others: Iterable[Entered]) -> float:
     return sum(max(one.evicted - one.as_borne, 0.0) for one in sums)
 
 
-def _risky(there: Sequence[tuple[LogRow, float]], now_us: int) -> list[float]:
-    """Return the core-hours of those that bear more than half of what they were promised."""
-    return [hours for one, hours in there if borne(one, now_us) > (one.probability or 0.0) / 2]
+def _risky_as_told(row: LogRow, book: Book, there: Sequence[tuple[LogRow, float]]) -> list[float]:
+    """Return the core-hours of the risky ones, by the first of the three rules that agrees with what is recorded."""
+    of_promise = [one for one in there if one[0].probability == row.probability]
+    found = _risky(there, row.at_us, row.probability or 0.0)
+    for counted in (there, of_promise):
+        if book.risky == len(found):
+            break
+        found = _risky(counted, row.at_us)
+    return found
+
+
+def _risky(there: Sequence[tuple[LogRow, float]], now_us: int, asked: float = 0.0) -> list[float]:
+    """Return the core-hours of those that bear more than half of what they were promised, and of what is `asked`."""
+    return [hours for one, hours in there if borne(one, now_us) > max(one.probability or 0.0, asked) / 2]
 
 
 def span_at(strata_us: tuple[int, ...], lifetime_us: int) -> StratumSpan:
@@ -186,8 +208,9 @@ def borne(start: LogRow, now_us: int) -> float:
 def _lines(book: Book, risk: float, promised: float) -> list[AdmittedBy | None]:
     """Apply the rule of docs/forecast.md, *Honest within strata*, and those before it where they say otherwise.
 
-    Until decision 166 a book in debt bore p / 2, and a tenth of what it had left paid for up to 5 p. Until decision 110
-    a risk within the promise was admitted beside few risky instances only.
+    Until decision 265 any risk was paid for up to 3 p. Until decision 166 a book in debt bore p / 2, and a tenth of
+    what it had left paid for up to 5 p. Until decision 110 a risk within the promise was admitted beside few risky
+    instances only.
     """
     if risk <= promised / 2:
         return [AdmittedBy.SMALL]
@@ -195,11 +218,12 @@ def _lines(book: Book, risk: float, promised: float) -> list[AdmittedBy | None]:
         return _lines_by_hours(book, risk, promised)
     left = book.earned - book.evicted
     few_left = max(floor(left), 0)
-    paid = AdmittedBy.PAID if risk <= 3 * promised and left >= 0 and book.risky < max(5, few_left) else None
+    was_paid = AdmittedBy.PAID if risk <= 3 * promised and left >= 0 and book.risky < max(5, few_left) else None
+    paid = was_paid if risk <= (1 + promised) / 2 else None
     affords = risk <= 5 * promised and risk <= (left - book.committed) / 10 and book.risky < max(2, few_left)
     before = AdmittedBy.PAID if affords else None
     if risk > promised:
-        return [paid, before]
+        return [paid, was_paid, before]
     return [AdmittedBy.WITHIN] if left >= 0 and book.risky < max(5, few_left) else [AdmittedBy.WITHIN, before]
 
 
@@ -214,4 +238,5 @@ def _lines_by_hours(book: Book, risk: float, promised: float) -> list[AdmittedBy
     if risk <= promised and not is_heavy:
         return [AdmittedBy.WITHIN] if left >= 0 else [AdmittedBy.WITHIN, before]
     bears = risk <= 3 * promised and left >= 0 and not is_heavy and beside <= max(5 * usual, left)
-    return [AdmittedBy.PAID if bears else None, before]
+    was_paid = AdmittedBy.PAID if bears else None
+    return [was_paid if risk <= (1 + promised) / 2 else None, was_paid, before]

@@ -68,7 +68,7 @@ class BookAnswer(Answer, kw_only=True):
         float, Meta(description="The risks of its running instances, by the share of their lifetime that is left.")
     ]
     risky: Annotated[
-        int, Meta(description="How many that run in the stratum, under any promise, risk more than half of it.")
+        int, Meta(description="How many that run in the stratum risk more than half of their promise and of this one.")
     ]
     admitted_by: Annotated[LineWord | None, Meta(description="The line that admits the start; null: none does.")]
     affordable_lifetime_s: Annotated[

@@ -120,7 +120,7 @@ class ClassBookAnswer(Answer, kw_only=True):
         float, Meta(description="The risks of its running instances, by the share of their lifetime that is left.")
     ]
     risky: Annotated[
-        int, Meta(description="How many that run in the stratum, under any promise, risk more than half of it.")
+        int, Meta(description="How many that run in the stratum risk more than half of their promise and of this one.")
     ]
     unit: Annotated[
         BudgetUnitWord, Meta(description="What `earned`, `left` and `committed` count: evictions, or core-hours.")
