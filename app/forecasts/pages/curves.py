@@ -112,7 +112,7 @@ def lifetimes_by_slots(sheet: CurveSheet) -> dict[str, Any]:
 
 
 def estimates_by_lifetime(sheet: CurveSheet) -> dict[str, Any]:
-    """Return a chart of the estimate by lifetime, at a few numbers of slots; with the bound at the present ones, if any."""
+    """Return a chart of the estimate by lifetime at a few numbers of slots, and of the bound at the present ones."""
     times = [point.lifetime_us / SECOND_US for point in sheet.by_lifetime[0].points]
     series = [
         _series(f"{one.slots} slot{'' if one.slots == 1 else 's'}", number, [point.estimate for point in one.points])
