@@ -21,7 +21,7 @@ def victim(name: str, age_us: int, *, goes_first: bool = False) -> Victim:
 
 
 def told(*victims: Victim, policy: EvictionPolicy = EvictionPolicy.YJF) -> str:
-    """Why the first of the victims was evicted."""
+    """Return the sentences on the eviction of the first of the victims."""
     start = started("peak", Market.ON_DEMAND)
     why = EvictionExplained(
         5 * HOUR_US, EvictionReason.ON_DEMAND_START, 7, start, None, CORE, policy, victims, len(victims), 1, None
