@@ -124,7 +124,8 @@ class QuoteAnswer(Answer, kw_only=True):
         float | None, Meta(description="The SLA of this start; null if the cloud has none.")
     ]
     lifetime_s: Annotated[
-        Seconds | None, Meta(description="The lifetime that the table guarantees at that probability.")
+        Seconds | None,
+        Meta(description="The lifetime that the table guarantees at that probability, ten years at most."),
     ]
     estimated_eviction_probability: Annotated[
         float | None, Meta(description="The eviction probability that the table gives the declared lifetime.")
