@@ -12,7 +12,7 @@ from app.commands import options
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json, print_text
-from app.commands.words import length, moment, percent, state
+from app.commands.words import guaranteed, moment, percent, state
 from app.domain.values import DecisionOutcome, InstanceStatus, Market
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.decisions import DecisionAnswer, EvictionAnswer, ExplanationAnswer, VictimDetailAnswer
@@ -96,7 +96,7 @@ def _instance(found: InstanceAnswer) -> list[object]:
         found.flavor,
         found.node,
         moment(found.at),
-        length(found.lifetime_s),
+        guaranteed(found.lifetime_s),
         percent(promised),
         found.reason,
         moment(found.ended_at),
@@ -137,7 +137,7 @@ def _print_victims(eviction: EvictionAnswer) -> None:
 def _title(eviction: EvictionAnswer) -> str:
     shown = len(eviction.victims)
     of = "" if shown == eviction.victim_count else f" ({shown} of {eviction.victim_count})"
-    return f"Evicted for {eviction.cause_id}, youngest first{of}"
+    return f"Evicted for {eviction.cause_id}, in this order{of}"
 
 
 def _victim(found: VictimDetailAnswer) -> list[object]:
@@ -145,8 +145,8 @@ def _victim(found: VictimDetailAnswer) -> list[object]:
         found.id,
         state(found.promise),
         found.resources.cores * max(len(found.nodes), 1),
-        length(found.ran_s),
-        length(found.lifetime_s),
+        guaranteed(found.ran_s),
+        guaranteed(found.lifetime_s),
         found.node,
         found.flavor,
         moment(found.started_at),

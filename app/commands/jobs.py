@@ -18,7 +18,7 @@ from app.commands.faulty import in_options
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import on_cloud
 from app.commands.output import STDERR, STDOUT, interruptible, print_json, print_text, waiting
-from app.commands.words import length
+from app.commands.words import guaranteed
 from app.domain.inputs import InputError, parse_bytes, parse_duration
 from app.domain.jobs import MOST_JOB_INSTANCES, Federate, OnPreempted
 from app.domain.times import SECOND_US
@@ -237,7 +237,16 @@ def _row(job: JobAnswer) -> list[object]:
     status = job.end or f"{job.status}{', cancelled by its user' if job.cancelled else ''}"
     count = f"{job.running} of {job.count}" if job.status == "running" else str(job.count)
     where = job.where or "-"
-    return [job.id, job.flavor, count, length(job.lifetime_s), status, where, job.attempt or "-", _words_of(job.reason)]
+    return [
+        job.id,
+        job.flavor,
+        count,
+        guaranteed(job.lifetime_s),
+        status,
+        where,
+        job.attempt or "-",
+        _words_of(job.reason),
+    ]
 
 
 def _try(one: AttemptAnswer) -> list[object]:

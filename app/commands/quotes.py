@@ -12,7 +12,7 @@ from app.commands.connecting import cloud_meant, connect
 from app.commands.faulty import in_options, options_of
 from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
-from app.commands.words import estimated, guaranteed, length, moment, percent
+from app.commands.words import estimated, guaranteed, moment, percent
 from app.domain.inputs import InputError, parse_duration
 from app.domain.risks import windows_text
 from app.domain.times import SECOND_US
@@ -111,12 +111,12 @@ def _guaranteed_in_words(answer: QuotesAnswer) -> str:
     asked_s = next(quote.asked_lifetime_s for quote in answer.quotes if quote.asked_lifetime_s is not None)
     others = "; a start may be accepted beyond its quote, or refused within it"
     has_room = any(quote.slots for quote in answer.quotes)
-    return f"guaranteed for {length(asked_s)}: {names}{others if has_room else ''}"
+    return f"guaranteed for {guaranteed(asked_s)}: {names}{others if has_room else ''}"
 
 
 def _quote(quote: FlavorQuoteAnswer, *, asked: bool) -> list[object]:
     estimate = "no room" if not quote.slots else estimated(quote.estimated_eviction_probability)
-    declared = [length(quote.asked_lifetime_s), estimate] if asked else []
+    declared = [guaranteed(quote.asked_lifetime_s), estimate] if asked else []
     return [
         quote.flavor,
         quote.slots,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import typer
 from rich.text import Text
 
@@ -10,7 +12,7 @@ from app.commands.fitting import Column, print_fitting
 from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import length, moment, percent
-from app.domain.numbers import number_text, promise_text
+from app.domain.numbers import number_text, told_apart
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.promises import ClassAnswer, ClassBookAnswer, ClassBudgetAnswer, SlaAnswer, StandingAnswer
 
@@ -64,6 +66,7 @@ def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> N
     more than was promised so far, even where that is too few to judge, or if the promise is broken in a stratum of one.
     """
     answer = client.sla(cloud)
+    promises = told_apart(found.promised for found in answer.classes)
     if as_json:
         print_json(json_of(answer))
     else:
@@ -72,12 +75,12 @@ def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> N
         pooled = any(found.budget is not None for found in answer.classes)
         columns = (*_COLUMNS, *_BUDGET) if pooled else _COLUMNS
         if answer.classes:
-            print_fitting(STDOUT, columns, [_class(found) for found in answer.classes])
+            print_fitting(STDOUT, columns, [_class(found, promises[found.promised]) for found in answer.classes])
             print_text(Text(_legend(answer), style="dim"))
         else:
             print_text(Text(_nothing(answer), style="dim"))
-        _print_standings(answer)
-        books = [_book(found, book) for found in answer.classes for book in found.books or ()]
+        _print_standings(answer, promises)
+        books = [_book(promises[found.promised], book) for found in answer.classes for book in found.books or ()]
         if books:
             print_fitting(STDOUT, _BOOKS, books)
             print_text(Text(_BOOKS_LEGEND, style="dim"))
@@ -105,10 +108,10 @@ def _legend(answer: SlaAnswer) -> str:
     return "\n".join([said, *(one.sentence for one in answer.classes)])
 
 
-def _print_standings(answer: SlaAnswer) -> None:
+def _print_standings(answer: SlaAnswer, promises: Mapping[float, str]) -> None:
     """Print what was admitted of each stratum, flavor and week, with its verdict."""
     parts = [
-        *((f"by lifetime, {promise_text(found.promised)}", found.strata) for found in answer.classes),
+        *((f"by lifetime, {promises[found.promised]}", found.strata) for found in answer.classes),
         ("by flavor", answer.flavors),
         ("by week of the start, from Monday", answer.weeks[-_WEEKS:]),
     ]
@@ -127,9 +130,9 @@ def _standing(one: StandingAnswer) -> list[object]:
     return [one.name, one.admitted, lost, hours, one.overran, one.overrun_evicted, verdict]
 
 
-def _class(found: ClassAnswer) -> list[object]:
+def _class(found: ClassAnswer, promise: str) -> list[object]:
     return [
-        promise_text(found.promised),
+        promise,
         Text(found.verdict.replace("_", " "), style=_STYLES.get(found.verdict, "")),
         f"{found.evicted} ({percent(found.ratio)})",
         f"{percent(found.low)} to {percent(found.high)}",
@@ -169,10 +172,10 @@ def _weighed(count: int, core_hours: float | None) -> str:
     return f"{count}" if core_hours is None else number_text(core_hours)
 
 
-def _book(found: ClassAnswer, book: ClassBookAnswer) -> list[object]:
+def _book(promise: str, book: ClassBookAnswer) -> list[object]:
     left = Text(number_text(book.left), style="red" if book.left < 0 else "")
     return [
-        promise_text(found.promised),
+        promise,
         f"from {length(book.from_s)}" if book.below_s is None else f"below {length(book.below_s)}",
         number_text(book.earned),
         _weighed(book.evicted, book.evicted_core_hours),

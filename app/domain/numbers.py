@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from decimal import Decimal
 from math import floor, log10
 
 _DECIMALS_MAX = 4
 _SHARE_DECIMALS_MAX = 10
+_SHARE_DIGITS = 3
+_ALL_DIGITS = 17
+"""So many digits tell any two numbers apart."""
 
 
 def number_text(number: float) -> str:
@@ -32,12 +37,20 @@ def share_text(share: float) -> str:
     return f"{text} %"
 
 
-def promise_text(promise: float) -> str:
-    """Return an eviction probability that was promised in per cent, with all of its digits.
+def told_apart(shares: Iterable[float]) -> dict[float, str]:
+    """Return each share in per cent, with as few digits as tell it from the others.
 
-    Promises that differ in the last of them are two classes, and read alike as shares.
+    Promises that differ in the last of their digits are two classes, and read alike as shares.
     """
-    exact = (100 * Decimal(repr(float(promise)))).normalize()
+    texts = {share: share_text(share) for share in shares}
+    for digits in range(_SHARE_DIGITS + 1, _ALL_DIGITS + 1):
+        seen = Counter(texts.values())
+        texts = {share: text if seen[text] == 1 else _exact(share, digits) for share, text in texts.items()}
+    return texts
+
+
+def _exact(share: float, digits: int) -> str:
+    exact = Decimal(f"{100 * Decimal(repr(float(share))):.{digits}g}").normalize()
     return f"{exact:f} %" if exact.adjusted() >= -_SHARE_DECIMALS_MAX else f"{exact} %"
 
 

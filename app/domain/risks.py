@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import floor
 
 from app.domain.numbers import share_text
-from app.domain.times import time_text
+from app.domain.times import at_least_text, time_text
 from app.domain.values import Basis
 
 
@@ -38,6 +38,15 @@ def windows_in_words(windows: float) -> str:
 def windows_text(windows: float) -> str:
     """Return a number of windows: whole ones, or the part of the first."""
     return f"{floor(windows):,}" if windows >= 1 else f"{windows:.2f}".rstrip("0").rstrip(".")
+
+
+def longest_in_words(lifetime_us: int, *, of_book: bool) -> str:
+    """Return the lifetime that is proposed in place of one that was refused.
+
+    A book proposes no more risk than was promised, and may still admit more.
+    """
+    within = ", the longest within the promise; what the book has earned may admit a longer one" if of_book else ""
+    return f"a lifetime of up to {at_least_text(lifetime_us)}{within}"
 
 
 def floor_in_words(basis: Basis) -> str:

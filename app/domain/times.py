@@ -13,6 +13,8 @@ SECOND_US = 1_000_000
 _MINUTE_US = 60 * SECOND_US
 HOUR_US = 3600 * SECOND_US
 DAY_US = 24 * HOUR_US
+LONGEST_LIFETIME_US = 10 * 366 * DAY_US
+"""The longest lifetime that can be declared: ten years."""
 MAX_TIME_US = 253_402_300_799 * SECOND_US
 """The last second of the year 9999: nothing later can be written as a datetime."""
 
@@ -82,8 +84,10 @@ def length_text(us: int) -> str:
 def at_least_text(us: int) -> str:
     """Return a length of time rounded down, for one that is promised or offered: no more may be asked for than is told.
 
-    7198300000 -> '1.99 h', where `length_text` has '2 h'.
+    7198300000 -> '1.99 h', where `length_text` has '2 h'. What exceeds the longest lifetime that can be declared reads
+    as that one.
     """
+    us = min(us, LONGEST_LIFETIME_US)
     for unit, size, shortest, parts in (
         ("d", DAY_US, 2 * DAY_US, 100),
         ("h", HOUR_US, HOUR_US, 100),

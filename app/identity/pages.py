@@ -22,6 +22,7 @@ _LONGEST_FORM = 4096
 _MOST_FIELDS = 10
 _HOME = "/ui"
 _USUAL_DOMAIN = "Default"
+_NOT_GIVEN = "Enter a token."
 _NOT_VALID = "This token is not valid. It may have a typing error, have expired or be revoked."
 _NOT_PROVEN = "Keystone knows no such user with this password in this project and domain."
 
@@ -41,6 +42,9 @@ async def sign_in(request: Request) -> Response:
     form = await _read_form(request)
     target = _target(form.get("next"))
     of_keystone = request.app.state.tokens.keystone is not None and "user" in form
+    if not of_keystone and not form.get("token", "").strip():
+        request.app.state.rates.count_address(request.scope)
+        return _form(request, target, _NOT_GIVEN)
     try:
         async with sign_in_turn(request) if of_keystone else nullcontext():
             token = await (_new_token if of_keystone else _given_token)(request, form)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from app.domain.errors import LogUnavailable
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -26,6 +27,7 @@ from app.domain.events import (
 )
 from app.domain.times import SECOND_US
 from app.domain.values import EvictionReason, Market
+from app.platform.database.database import is_taken_back
 from app.platform.each import for_each_cloud
 from app.scheduling.rules.instances import decision_in, moved
 from app.scheduling.store.moves import newest_moves
@@ -35,16 +37,23 @@ from app.utilisation.store import WHOLE, BucketKey, Level, RollupProgress, Rollu
 logger = logging.getLogger(__name__)
 
 _READ_EVENTS = 5_000
+_MORE_EVENTS = 100
+"""So many more are read after a whole turn, until it is `_READ_EVENTS` again."""
 _LATER = (InstanceStopped, InstanceEvicted, InstanceMoved)
 _PRUNED_EVERY = 100
 """Buckets of a width that pass between two prunings."""
 
 
 class Rollup:
-    """Folds the logs of all clouds into the history. Raises LogUnavailable."""
+    """Folds the logs of all clouds into the history. Raises LogUnavailable.
+
+    The database ends a turn that takes a busy machine too long. The next turn is for half as many events, and goes on
+    from where the last one that was kept had come to.
+    """
 
     def __init__(self, rows: UtilisationRows, read_events: int = _READ_EVENTS) -> None:
         self._rows = rows
+        self._most_events = read_events
         self._read_events = read_events
         self._is_busy = False
 
@@ -60,18 +69,29 @@ class Rollup:
 
     async def catch_up_cloud(self, cloud_id: int) -> int:
         """Fold the new events of one log, unless another worker is at it."""
-        count = 0
-        while folded := await self._fold_next(cloud_id):
+        count, is_behind = 0, True
+        while is_behind:
+            wanted = self._read_events
+            try:
+                folded = await self._fold_next(cloud_id, wanted)
+            except LogUnavailable as error:
+                self._read_events = max(wanted // 2, 1)
+                if wanted == 1 or not is_taken_back(error):
+                    raise
+                told = {"cloud_id": cloud_id, "event_count": wanted, "next_count": self._read_events}
+                logger.warning("folding so many events took too long: the next turn is shorter (%s)", error, extra=told)
+                continue
             count += folded
-            if folded < self._read_events:
-                break
+            is_behind = folded == wanted
+            if is_behind:
+                self._read_events = min(wanted + _MORE_EVENTS, self._most_events)
         return count
 
-    async def _fold_next(self, cloud_id: int) -> int:
+    async def _fold_next(self, cloud_id: int, most: int) -> int:
         async with self._rows.turn(cloud_id) as turn:
             if turn is None:
                 return 0
-            tail = await turn.log.tail(cloud_id, turn.progress.seq, self._read_events)
+            tail = await turn.log.tail(cloud_id, turn.progress.seq, most)
             if not tail:
                 if turn.progress.seq > await turn.log.last_seq(cloud_id):
                     logger.warning("the history of a log that was put back is begun anew", extra={"cloud_id": cloud_id})

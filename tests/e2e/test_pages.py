@@ -586,6 +586,23 @@ def test_no_page_is_broader_than_a_phone(browser: Browser, service: Service, wid
     assert {place: size for place, size in broad.items() if size > width} == {}
 
 
+def test_the_header_breaks_no_word(browser: Browser, service: Service) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    sign_in(page, service.url, TOKEN)
+    page.goto(f"{service.url}/ui/clouds/sold")
+    expect(page.get_by_role("link", name="Federation")).to_be_visible()
+    heights = {}
+    for width in (660, 680, 700, 720, 800, 1200):
+        page.set_viewport_size({"width": width, "height": 700})
+        heights[width] = page.locator(".top-row a, .top-row button").evaluate_all(
+            "all => all.map((e) => e.offsetHeight)"
+        )
+        assert page.locator(".top-row").evaluate("e => e.scrollWidth <= e.clientWidth"), width
+    context.close()
+    assert len({tuple(one) for one in heights.values()}) == 1, heights
+
+
 def test_a_phone_shows_the_tab_and_every_cell(browser: Browser, service: Service) -> None:
     """Nothing scrolled aside is seen: the tab of the page, and each value of its tables, are within the width."""
     context = browser.new_context(viewport={"width": 390, "height": 800})

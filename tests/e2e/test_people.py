@@ -222,7 +222,7 @@ def test_an_eviction_explained(service: Process) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{evicted['id']}: evicted")
     assert f"for the on-demand instance {evicted['cause_id']}" in done.stdout
-    assert f"Evicted for {evicted['cause_id']}, youngest first" in done.stdout
+    assert f"Evicted for {evicted['cause_id']}, in this order" in done.stdout
     found = run_json(service, "explain", evicted["id"])
     assert found == read(service, f"/instances/{evicted['id']}/explanation")
 

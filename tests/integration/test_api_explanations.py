@@ -196,8 +196,8 @@ def explained(client: httpx2.Client, name: str) -> dict[str, Any]:
             "longer than was declared. The risk, the probability of an eviction within the declared lifetime, was "
             "estimated at 11 % (at most 43 % with 95 % confidence, on 5 windows). That rested on 40 samples at 4 slots "
             "(3 evicted sooner or later), 5 of them independent of each other for so long a lifetime. "
-            "Would have been accepted: a lifetime of up to 4.99 h at this eviction probability, or this lifetime at an "
-            "eviction probability of 11 % or a little more.",
+            "Would have been accepted: this lifetime at an eviction probability of 11 % or a little more, or at this "
+            "eviction probability a lifetime of up to 4.99 h.",
         ),
         (
             "hopeless",
@@ -214,10 +214,10 @@ def explained(client: httpx2.Client, name: str) -> dict[str, Any]:
             "young",
             "Evicted at 1970-01-02 19:30:00 UTC to make room on n for the on-demand instance peak, which needed 3 "
             "cores, 5 GiB of disk on one node (flavor c3); no open node had that free. 3 spot instances had to go, "
-            "taken youngest first: had any of them been spared, the start would not have fitted. The victims, youngest "
-            "first: over (1 core, 3.5 h of 1 h), young (1 core, 1.5 h of 4 h), old (1 core, 2.5 h of 4 h). It had "
-            "run for 1.5 h of its declared 4 h, so the promise to it counts as broken. At most 5 % of those "
-            "with this promise may be evicted within their lifetime",
+            "those that had overrun their lifetimes first, then the youngest: had any of them been spared, the start "
+            "would not have fitted. The victims, in this order: over (1 core, 3.5 h of 1 h), young (1 core, 1.5 h of "
+            "4 h), old (1 core, 2.5 h of 4 h). It had run for 1.5 h of its declared 4 h, so the promise to it counts "
+            "as broken. At most 5 % of those with this promise may be evicted within their lifetime",
         ),
         (
             "over",
@@ -230,7 +230,7 @@ def explained(client: httpx2.Client, name: str) -> dict[str, Any]:
         ("unpromised", "because it fitted; no SLA was in force, so nothing was promised."),
         (
             "unpromised",
-            "youngest spot instances of the whole cloud until a node has room; this was number 1 of 1. It ran",
+            "spot instances of the whole cloud, youngest first, until a node has room; this was number 1 of 1. It ran",
         ),
         ("unpromised", "It ran on n, so its going did not help m."),
     ],

@@ -263,3 +263,29 @@ def test_a_table_from_before_the_change_says_nothing(service: Service) -> None:
     service.wait_for_epoch("changed", 2)
     again = post(client, f"{path}/instances", spot | {"id": "s2", "lifetime_s": 1, "at": at(4)})
     assert again["quote"]["estimated_eviction_probability"] is not None
+
+
+def page(client: httpx2.Client, place: str) -> str:
+    answer = client.get(f"/ui/clouds/{NAME}/{place}", headers={"Cookie": f"tenure_token={TOKEN}"})
+    assert answer.status_code == 200
+    return answer.text
+
+
+def test_the_page_of_curves_names_no_line_that_is_not_there(client: httpx2.Client) -> None:
+    """A flavor that no node holds has no slot."""
+    assert "The dashed line: the present slots." in page(client, "curves?flavor=c1")
+    assert "Dashed: the bound at the present slots" in page(client, "curves?flavor=c1")
+    post(client, f"{PATH}/flavors", {"name": "c99", "cores": 99})
+    full = page(client, "curves?flavor=c99")
+    assert "you are here: 0 slots" in full
+    assert "ashed line" not in full
+    assert "Dashed:" not in full
+    assert "bound at" not in full
+
+
+def test_the_form_of_quotes_answers_what_was_asked_or_nothing(client: httpx2.Client) -> None:
+    assert "How long at 1 %?" in page(client, "quotes?lifetime=10&unit=h&probability=1")
+    for asked in ("lifetime=10&unit=days", "probability=0"):
+        faulty = page(client, f"quotes?{asked}")
+        assert 'role="alert"' in faulty
+        assert "How long at" not in faulty

@@ -96,6 +96,9 @@ def test_a_start_rests_on_its_book_and_a_refusal_tells_what_would_do(story: Stor
     told = " ".join(story.get("/instances/long/explanation")["sentences"])
     assert "none of the three lines of the rule admits that" in told
     assert "A small risk is 10 % at most" in told
+    assert "the longest within the promise; what the book has earned may admit a longer one." in told
+    page = story.client.get(f"/ui/clouds/{story.name}/instances/long", headers={"Cookie": f"tenure_token={TOKEN}"})
+    assert "(the longest within the promise; what the book has earned may admit a longer one)" in page.text
     assert "The book of lifetimes from 24 h on with this promise had earned 0 evictions" in told
     admitted = " ".join(story.get("/instances/easy/explanation")["sentences"])
     assert "at most half of what was promised" in admitted

@@ -39,6 +39,14 @@ def sign_in(
     return client.post("/ui/sign-in", content=f"token={token}&next={then}", headers=given)
 
 
+def test_who_enters_no_token_is_asked_for_one(anyone: httpx2.Client) -> None:
+    for given in ("", "%20"):
+        answer = sign_in(anyone, given)
+        assert answer.status_code == 400
+        assert "Enter a token." in answer.text
+        assert "typing error" not in answer.text
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_without_a_token_every_page_leads_to_the_form(anyone: httpx2.Client, place: str) -> None:
     answer = anyone.get(f"/ui/clouds/mine{place}")

@@ -6,16 +6,18 @@ import asyncio
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
+from time import sleep
 from typing import Any
 
 import httpx2
 import pytest
-from api_service import Service
+from api_service import TOKEN, Service
 from servers import run_sql
 
 from app.admission.batch import decide_batch
 from app.domain.events import (
     CloudCreated,
+    Event,
     FlavorAdded,
     InstanceEvicted,
     InstanceRejected,
@@ -31,7 +33,7 @@ from app.engine.cloud import Cloud
 from app.platform.database.database import Database
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
-from app.utilisation.jobs import Rollup
+from app.utilisation.jobs import BucketFold, Rollup
 from app.utilisation.rules import NODE_WIDTHS_S, WIDTHS_S
 from app.utilisation.service import UtilisationHistory
 from app.utilisation.store import UtilisationRows
@@ -285,3 +287,39 @@ def test_an_instance_that_was_observed_with_another_flavor(service: Service, cli
     answer = client.get(f"{path}/utilisation", params={"node": "n", "points": 10}).json()
     assert answer["seq"] == answer["log_seq"]
     assert max(point["on_demand_peak"] for point in answer["points"]) == 5
+
+
+@pytest.mark.anyio
+async def test_a_machine_that_is_too_slow_for_a_turn_takes_shorter_ones(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The database ends a transaction that rests for too long, and it was begun again as it had been."""
+    recorded = make_log(6, 60)
+    cloud_id = await fill(database, "slow", recorded)
+    apply = BucketFold.apply
+
+    def slowly(fold: BucketFold, event: Event) -> None:
+        sleep(0.02)
+        apply(fold, event)
+
+    monkeypatch.setattr("app.platform.database.database._IDLE_IN_TRANSACTION_MS", 300)
+    monkeypatch.setattr(BucketFold, "apply", slowly)
+    hasty = Database(database_url)
+    assert await keeper(hasty, 64).catch_up_cloud(cloud_id) == len(recorded)
+    await hasty.close()
+    assert "this service let a transaction rest for too long" in caplog.text
+    found = await reader(database).read("slow", system_clock=False, begin_us=0, points=1000)
+    check(found, Naive(recorded, None), recorded[-1].event.at_us)
+
+
+def test_the_page_tells_up_to_when_the_history_is_shown(service: Service, client: httpx2.Client) -> None:
+    path = "/v1/clouds/late"
+    assert client.post("/v1/clouds", json={"name": "late", "policy": {"guarantee": "none"}}).is_success
+    client.post(f"{path}/nodes", json={"name": "n", "cores": 8})
+    service.roll_up()
+    cookie = {"Cookie": f"tenure_token={TOKEN}"}
+    assert "Shown up to" not in client.get("/ui/clouds/late", headers=cookie).text
+    client.post(f"{path}/nodes", json={"name": "m", "cores": 8})
+    text = client.get("/ui/clouds/late", headers=cookie).text
+    assert "the history is 1 event behind, and a worker brings it up to date." in text
+    assert "Shown up to <time" in text

@@ -14,6 +14,7 @@ from app.explaining.rules.bookwords import admitted_in_words, refused_in_words
     ("risk", "told"),
     [
         (0.02, "its risk was 2 % at a promise of 1 %: more than was promised"),
+        (0.010000568795440307, "its risk was 1.0001 % at a promise of 1 %: more than was promised"),
         (0.010004, "its risk was 1.0004 % at a promise of 1 %: more than was promised"),
     ],
 )

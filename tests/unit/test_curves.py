@@ -92,7 +92,21 @@ def test_the_charts_draw_the_sheet(drawn: Drawn) -> None:
     assert long["y"]["lowest"] > 0
     assert risk["x"]["lowest"] > 0
     assert long["y"]["thin"] == risk["x"]["thin"] == (sheet.thin_us or 0) / 1_000_000
-    assert len(risk["series"]) == len(sheet.by_lifetime) + 1
-    assert risk["series"][-1]["label"].startswith("bound at ")
+    assert len(risk["series"]) == len(sheet.by_lifetime) + bool(sheet.slots_now)
+    if sheet.slots_now:
+        assert risk["series"][-1]["label"] == f"bound at {sheet.slots_now}"
     for chart in (long, risk):
         assert all(len(series["values"]) == len(chart["x"]["values"]) for series in chart["series"])
+
+
+def test_without_a_free_slot_no_bound_is_drawn(drawn: Drawn) -> None:
+    """It was that of another number of slots."""
+    sheet = replace(drawn[2], slots_now=0)
+    assert not [one for one in estimates_by_lifetime(sheet)["series"] if one["label"].startswith("bound")]
+    assert "here" not in lifetimes_by_slots(sheet)["x"]
+
+
+def test_the_axis_begins_at_the_shortest_lifetime_that_is_guaranteed(drawn: Drawn) -> None:
+    few = replace(drawn[2].by_slots[0], lifetimes_us=[0, 78_000_000, 90_000_000, 99_000_000])
+    sheet = replace(drawn[2], by_slots=[few])
+    assert lifetimes_by_slots(sheet)["y"]["lowest"] == 78

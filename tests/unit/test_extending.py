@@ -109,7 +109,9 @@ def test_the_rest_is_quoted_with_the_slots_of_all_that_go_before_it() -> None:
     assert isinstance(refused, ExtensionRejected)
     assert (refused.reason, refused.deadline_us) == (Rejection.SLA_UNATTAINABLE, DAY_US + HOUR_US)
     assert acceptable_lifetime_us(refused) == 2 * HOUR_US - 1
-    assert in_words(refused).endswith("A lifetime of up to 1.99 h would have been promised, 59.9 min more than it has.")
+    assert in_words(refused).endswith(
+        "Would have been promised: 59.9 min more than it has, a lifetime of up to 1.99 h."
+    )
 
 
 def test_what_is_told_of_the_whole_risk_has_the_promise_beside_it() -> None:

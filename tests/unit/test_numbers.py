@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.domain.numbers import figure_text, number_text, promise_text, share_text
+from app.domain.numbers import figure_text, number_text, share_text, told_apart
 
 
 @pytest.mark.parametrize(
@@ -60,16 +60,16 @@ def test_figures_are_never_written_with_a_power(value: float, text: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("promise", "text"),
+    ("shares", "texts"),
     [
-        (0.01, "1 %"),
-        (0.2, "20 %"),
-        (0.2000001, "20.00001 %"),
-        (0.05000000000000001, "5.000000000000001 %"),
-        (0.5, "50 %"),
-        (1e-300, "1E-298 %"),
+        ([0.045196407766664635], ["4.52 %"]),
+        ([0.2, 0.2000001], ["20 %", "20.00001 %"]),
+        ([0.01, 0.009999431204559693], ["1 %", "0.9999 %"]),
+        ([0.05000000000000001, 0.05, 0.5], ["5.000000000000001 %", "5 %", "50 %"]),
+        ([1e-300, 1e-14], ["1E-298 %", "1E-12 %"]),
+        ([0.3, 0.3], ["30 %"]),
     ],
 )
-def test_a_promise_reads_with_all_of_its_digits(promise: float, text: str) -> None:
-    """Two classes would have the same name otherwise."""
-    assert promise_text(promise) == text
+def test_shares_are_told_apart_with_as_few_digits_as_do(shares: list[float], texts: list[str]) -> None:
+    """Two classes would have the same name otherwise, and one alone a name of seventeen digits."""
+    assert [*told_apart(shares).values()] == texts

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from app.admission.strata import AdmittingLine, lines_of
 from app.domain.budgets import AdmittedBy, Book, BudgetUnit
-from app.domain.numbers import number_text, promise_text, share_text
+from app.domain.numbers import number_text, share_text, told_apart
 from app.domain.times import length_text
 from app.domain.values import Basis
 
@@ -79,10 +79,9 @@ def _held(book: Book) -> str:
 def _risk_in_words(basis: Basis) -> str:
     """Tell the risk of a start beside its promise, with as many digits as tell the two apart."""
     risk, promise = basis.estimated_probability, basis.probability
-    texts = _share(risk), _share(promise)
-    if risk != promise and texts[0] == texts[1]:
-        texts = promise_text(risk or 0.0), promise_text(promise or 0.0)
-    return f"its risk was {texts[0]} at a promise of {texts[1]}"
+    texts = told_apart(one for one in (risk, promise) if one is not None)
+    told = [_share(one) if one is None else texts[one] for one in (risk, promise)]
+    return f"its risk was {told[0]} at a promise of {told[1]}"
 
 
 def _share(probability: float | None) -> str:

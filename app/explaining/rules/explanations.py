@@ -134,8 +134,8 @@ class Victim:
 class EvictionExplained:
     """The reason for an eviction: the event that needed the room, how much it needed, and the other victims.
 
-    `rank` is the instance's place among all `victim_count` victims; 1 is the youngest. `victims` holds the first of
-    them, youngest first, and always the instance itself. `freed` is the sum of what the victims on the start's node
+    `rank` is the instance's place among all `victim_count` victims; 1 goes first. `victims` holds the first of
+    them, in this order, and always the instance itself. `freed` is the sum of what the victims on the start's node
     held; it is None if `victims` does not hold all of them. A change of a node or an observed
     move, which is the `removal`, has neither a start nor victims of its own.
     """

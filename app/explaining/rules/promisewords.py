@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from app.domain.events import InstanceEvicted, StartDecision
 from app.domain.numbers import share_text
-from app.domain.times import length_text, time_text
+from app.domain.times import at_least_text, time_text
 from app.domain.values import EvictionReason
 from app.explaining.rules.classwords import standing_in_words
 from app.explaining.rules.explanations import Explanation, PromiseStatus
@@ -19,8 +19,8 @@ def promise_in_words(explanation: Explanation, decision: StartDecision) -> Itera
         return
     until_us = decision.at_us + decision.lifetime_us
     ran, declared = (
-        length_text((end.at_us if end else explanation.as_of_us) - decision.at_us),
-        length_text(decision.lifetime_us),
+        at_least_text((end.at_us if end else explanation.as_of_us) - decision.at_us),
+        at_least_text(decision.lifetime_us),
     )
     share = "-" if decision.basis.probability is None else share_text(decision.basis.probability)
     match explanation.promise:
@@ -33,7 +33,7 @@ def promise_in_words(explanation: Explanation, decision: StartDecision) -> Itera
             yield f"It had run for {ran}, longer than the {declared} it declared: the promise was kept."
         case PromiseStatus.KEPT:
             past_us = (end.at_us if end else explanation.as_of_us) - until_us
-            overrun = f" It overran that by {length_text(past_us)}." if past_us > 0 else ""
+            overrun = f" It overran that by {at_least_text(past_us)}." if past_us > 0 else ""
             yield f"The promise was kept: it was not evicted within its declared lifetime.{overrun}"
         case _:
             yield f"The promise, an eviction probability of at most {share}, holds until {time_text(until_us)}."

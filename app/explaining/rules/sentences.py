@@ -12,7 +12,7 @@ from app.domain.events import (
     InstanceStopped,
 )
 from app.domain.numbers import number_text, share_text
-from app.domain.risks import floor_in_words, risk_of_basis
+from app.domain.risks import floor_in_words, longest_in_words, risk_of_basis
 from app.domain.times import at_least_text, length_text, time_text
 from app.domain.values import (
     Acceptable,
@@ -69,7 +69,7 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
         yield from _rejection(explanation, decision)
         return
     yield from _acceptance(explanation, decision)
-    yield from given_in_words(decision)
+    yield from given_in_words(decision, is_running=end is None)
     yield from room_in_words(decision)
     yield from extensions_in_words(explanation.extensions)
     yield from moves_in_words(explanation.moves)
@@ -78,13 +78,13 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
     if isinstance(end, InstanceStopped) and end.aborted:
         yield f"Aborted at {time_text(end.at_us)}: it never ran, its controller says, so it does not count as admitted."
     elif isinstance(end, InstanceStopped):
-        yield f"Stopped at {time_text(end.at_us)} by its owner, after {length_text(end.at_us - decision.at_us)}."
+        yield f"Stopped at {time_text(end.at_us)} by its owner, after {at_least_text(end.at_us - decision.at_us)}."
     elif isinstance(end, InstanceEvicted) and explanation.eviction is not None:
         yield from eviction_in_words(explanation.eviction, moved(decision, explanation.instance.move))
         if explanation.grace is not None:
             yield grace_in_words(explanation.grace, explanation.as_of_us)
     else:
-        ran = length_text(explanation.as_of_us - decision.at_us)
+        ran = at_least_text(explanation.as_of_us - decision.at_us)
         where = places_text(decision.nodes or (explanation.instance.node or "",))
         yield f"Still running on {where} after {ran}."
     yield from promise_in_words(explanation, explanation.instance.as_extended)
@@ -159,7 +159,7 @@ def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator
             first, *others = refused_in_words(basis, basis.book)
             yield from (f"Rejected: {first}", *others)
             yield from estimate_in_words(explanation, basis)
-            yield from _acceptable(explanation.acceptable)
+            yield from _acceptable(explanation.acceptable, of_book=True)
         case Rejection.TOO_FEW_WINDOWS if basis is not None and basis.floor is not None:
             yield f"Rejected: {floor_in_words(basis)}."
             yield from estimate_in_words(explanation, basis)
@@ -202,12 +202,12 @@ def _budgeted(basis: Basis, budget: Budget) -> str:
     )
 
 
-def _acceptable(instead: Acceptable | None) -> Iterator[str]:
+def _acceptable(instead: Acceptable | None, *, of_book: bool = False) -> Iterator[str]:
     ways = []
-    if instead is not None and instead.lifetime_us is not None:
-        ways.append(f"a lifetime of up to {at_least_text(instead.lifetime_us)} at this eviction probability")
     if instead is not None and instead.probability is not None:
         ways.append(f"this lifetime at an eviction probability of {_percent(instead.probability)} or a little more")
+    if instead is not None and instead.lifetime_us is not None:
+        ways.append(f"at this eviction probability {longest_in_words(instead.lifetime_us, of_book=of_book)}")
     yield f"Would have been accepted: {', or '.join(ways)}." if ways else "No lifetime would have been accepted."
 
 
@@ -244,12 +244,11 @@ def tell(decided: Decided) -> str:
         case DecisionOutcome.EXTENDED | DecisionOutcome.EXTENSION_REJECTED:
             return decided.sentence
         case DecisionOutcome.STOPPED:
-            return f"Stopped after {length_text(decided.ran_us or 0)}{_of_declared(decided)}."
+            return f"Stopped after {at_least_text(decided.ran_us or 0)}{_of_declared(decided)}."
         case _:
+            ran = at_least_text(decided.ran_us or 0)
             broken = "; the promise is broken" if decided.promise is PromiseStatus.BROKEN else ""
-            return (
-                f"Evicted{_for_whom(decided)} after {length_text(decided.ran_us or 0)}{_of_declared(decided)}{broken}."
-            )
+            return f"Evicted{_for_whom(decided)} after {ran}{_of_declared(decided)}{broken}."
 
 
 _REASONS = {
@@ -282,9 +281,9 @@ def _wanted(decided: Decided) -> str:
     """Say what was quoted to a spot start and what it asked for."""
     if decided.market is Market.ON_DEMAND or decided.lifetime_us is None:
         return ""
-    asked = f" for at most {length_text(decided.lifetime_us)}"
+    asked = f" for at most {at_least_text(decided.lifetime_us)}"
     if decided.wanted is not None and decided.outcome is DecisionOutcome.REJECTED:
-        asked = f" even for {length_text(decided.lifetime_us)}"
+        asked = f" even for {at_least_text(decided.lifetime_us)}"
     basis = decided.basis
     if basis is None or basis.epoch is None or basis.probability is None:
         return asked
@@ -303,7 +302,7 @@ def _is_beyond(basis: Basis) -> bool:
 
 
 def _of_declared(decided: Decided) -> str:
-    return "" if decided.lifetime_us is None else f" of {length_text(decided.lifetime_us)} declared"
+    return "" if decided.lifetime_us is None else f" of {at_least_text(decided.lifetime_us)} declared"
 
 
 def _for_whom(decided: Decided) -> str:

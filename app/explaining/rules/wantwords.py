@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from app.domain.events import InstanceStarted, PromiseEnding, Recorded, StartDecision
-from app.domain.times import at_least_text, length_text, time_text
+from app.domain.times import at_least_text, time_text
 from app.domain.values import Rejection
 from app.domain.wanted import Wanted
 
@@ -25,17 +25,17 @@ def lifetime_in_words(decision: StartDecision) -> str:
     """Return for how long a start asked, as the end of a sentence."""
     if decision.wanted is not None:
         return f", {wanted_in_words(decision.wanted)}"
-    return "" if decision.lifetime_us is None else f", for at most {length_text(decision.lifetime_us)}"
+    return "" if decision.lifetime_us is None else f", for at most {at_least_text(decision.lifetime_us)}"
 
 
 def wanted_in_words(wanted: Wanted) -> str:
     """Return the lifetimes that a start takes: `for as long as possible, at least 1 h`."""
-    most = "as long as possible" if wanted.lifetime_us is None else f"up to {length_text(wanted.lifetime_us)}"
-    least = "" if wanted.min_lifetime_us is None else f", at least {length_text(wanted.min_lifetime_us)}"
+    most = "as long as possible" if wanted.lifetime_us is None else f"up to {at_least_text(wanted.lifetime_us)}"
+    least = "" if wanted.min_lifetime_us is None else f", at least {at_least_text(wanted.min_lifetime_us)}"
     return f"for {most}{least}"
 
 
-def given_in_words(decision: InstanceStarted) -> Iterator[str]:
+def given_in_words(decision: InstanceStarted, *, is_running: bool) -> Iterator[str]:
     """Tell what was promised to a start that takes what it can get, and why not more."""
     if decision.wanted is None or decision.lifetime_us is None:
         return
@@ -43,7 +43,8 @@ def given_in_words(decision: InstanceStarted) -> Iterator[str]:
     if not decision.wanted.exceeds(decision.lifetime_us):
         yield f"It got {given}, all that it wanted."
         return
-    yield f"It got {given}: {limit_in_words(decision.limited_by)}. It is extended while that is possible."
+    later = "It is extended while that is possible." if is_running else "While it ran, it was extended where possible."
+    yield f"It got {given}: {limit_in_words(decision.limited_by)}. {later}"
 
 
 def limit_in_words(reason: Rejection | None) -> str:

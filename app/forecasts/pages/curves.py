@@ -104,23 +104,23 @@ def lifetimes_by_slots(sheet: CurveSheet) -> dict[str, Any]:
     slots = [one.slots for one in shown]
     here = slots.index(sheet.slots_now) if sheet.slots_now in slots else None
     x = {"kind": "number", "name": "slots", "label": "available slots", "values": slots}
-    lowest = sheet.by_lifetime[0].points[0].lifetime_us / SECOND_US
     return {
         "x": x | ({} if here is None else {"shown": here, "here": sheet.slots_now}),
-        "y": {"kind": "length", "label": "guaranteed lifetime", "lowest": lowest} | _thin(sheet),
+        "y": {"kind": "length", "label": "guaranteed lifetime", "lowest": _lowest_us(sheet) / SECOND_US} | _thin(sheet),
         "series": series,
     }
 
 
 def estimates_by_lifetime(sheet: CurveSheet) -> dict[str, Any]:
-    """Return a chart of the estimate by lifetime, at a few numbers of slots, with the bound at the present one."""
+    """Return a chart of the estimate by lifetime at a few numbers of slots, and of the bound at the present ones."""
     times = [point.lifetime_us / SECOND_US for point in sheet.by_lifetime[0].points]
     series = [
         _series(f"{one.slots} slot{'' if one.slots == 1 else 's'}", number, [point.estimate for point in one.points])
         for number, one in enumerate(sheet.by_lifetime)
     ]
-    bounded = [one for one in sheet.by_lifetime if one.slots == sheet.slots_now] or sheet.by_lifetime[-1:]
-    for one in bounded:
+    for one in sheet.by_lifetime:
+        if one.slots != sheet.slots_now:
+            continue
         values = [point.bound for point in one.points]
         series.append({"label": f"bound at {one.slots}", "colour": "edge", "dash": [3, 4], "values": values})
     return {
@@ -129,6 +129,13 @@ def estimates_by_lifetime(sheet: CurveSheet) -> dict[str, Any]:
         "y": {"kind": "share", "label": "estimate"},
         "series": series,
     }
+
+
+def _lowest_us(sheet: CurveSheet) -> int:
+    """Return where an axis of powers begins on which every lifetime that is guaranteed stands at its place."""
+    shortest = sheet.by_lifetime[0].points[0].lifetime_us
+    told = [us for one in sheet.by_slots for us in one.lifetimes_us if us >= SECOND_US]
+    return min([shortest, *told])
 
 
 def _thin(sheet: CurveSheet) -> dict[str, float]:

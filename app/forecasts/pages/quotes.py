@@ -29,7 +29,10 @@ _MOST_COUNTED = 500
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The request: the text as written, and its parsed values, a share and a length of time."""
+    """The request: the text as written, and its parsed values, a share and a length of time.
+
+    With problems the values are not all those that were asked for, and there is no answer.
+    """
 
     probability_text: str
     lifetime_text: str
@@ -62,14 +65,14 @@ class Line:
 
 
 async def show(request: Request) -> Response:
-    """Show the form, and the answer of the newest table."""
+    """Show the form, and the answer of the newest table; of a faulty form its problems alone."""
     name = request.path_params["cloud"]
     table = await reached(request, TableReads).newest(name)
     cloud = await reached(request, Scheduler).state(name)
     asked = read_form(request, cloud.policy)
     now_us, policy = cloud.present_us(from_datetime(server_time(request))), cloud.policy
     promised = policy.guarantee is not Guarantee.NONE
-    lines = [] if table is None else await _lines(table, cloud, asked, now_us)
+    lines = [] if table is None or asked.problems else await _lines(table, cloud, asked, now_us)
     return render(
         request,
         "quotes.html",
@@ -95,16 +98,16 @@ def warming_until_us(cloud: Cloud, server_us: int) -> int | None:
 def read_form(request: Request, policy: Policy) -> Asked:
     """Return the form's values, by default the cloud's own probability and an hour."""
     query = request.query_params
-    unit = query.get("unit", "h") if query.get("unit") in UNITS else "h"
+    unit = query.get("unit", "h")[:20]
     share_text = query.get("probability", f"{100 * policy.eviction_probability:g}")[:20]
     time_text = query.get("lifetime", "1")[:20]
-    problems = []
+    problems = [] if unit in UNITS else [f"The unit must be one of {', '.join(UNITS)}."]
     share = _number(share_text)
     if share is None or not 0 < share < 100:
         problems.append("The probability must be a number above 0 and below 100 per cent.")
         share = 100 * policy.eviction_probability
     length = _number(time_text) if time_text.strip() else None
-    lifetime_us = None if length is None else round(length * UNITS[unit])
+    lifetime_us = None if length is None else round(length * UNITS.get(unit, 0))
     if time_text.strip() and (lifetime_us is None or not 0 <= lifetime_us <= _LONGEST_US):
         problems.append("The lifetime must be a number in the unit beside it, from 0 to ten years.")
         lifetime_us = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from app.domain.times import seconds, to_datetime
+from app.domain.times import LONGEST_LIFETIME_US, seconds, to_datetime
 from app.domain.values import Policy
 from app.forecast.table import QuantileTable
 from app.forecasts.curves import FEW_WINDOWS, CurvePoint, CurveSheet
@@ -31,7 +31,9 @@ def curves_answer(
         few_windows=FEW_WINDOWS,
         probabilities=[] if sheet is None else [*sheet.probabilities],
         guaranteed=[
-            GuaranteedAnswer(slots=one.slots, lifetimes_s=[seconds(us) for us in one.lifetimes_us])
+            GuaranteedAnswer(
+                slots=one.slots, lifetimes_s=[seconds(min(us, LONGEST_LIFETIME_US)) for us in one.lifetimes_us]
+            )
             for one in guaranteed
         ],
         curves=[

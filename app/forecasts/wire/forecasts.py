@@ -18,7 +18,7 @@ from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
 from app.forecasts.evidence import guaranteed_bound, guaranteed_windows
 from app.forecasts.rules import Evidence, Run, TableSummary
-from app.platform.http.fields import Name, Query, SecondsInQuery, optional_seconds
+from app.platform.http.fields import Name, Query, SecondsInQuery, guaranteed_seconds, optional_seconds
 from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.forecasts import (
     ActivityAnswer,
@@ -79,7 +79,7 @@ def flavor_quote(
         flavor=flavor,
         slots=slots,
         eviction_probability=probability,
-        lifetime_s=optional_seconds(table.lifetime_us(flavor, slots, probability)),
+        lifetime_s=guaranteed_seconds(table.lifetime_us(flavor, slots, probability)),
         lifetime_bound=guaranteed_bound(table, flavor, slots, probability, confidence),
         asked_lifetime_s=optional_seconds(lifetime_us),
         estimated_eviction_probability=(None if lifetime_us is None else table.probability(flavor, slots, lifetime_us)),

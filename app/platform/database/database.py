@@ -48,8 +48,10 @@ _UNAVAILABLE = (
     TimeoutError,
     OSError,
 )
-
-
+_NO_ANSWER = "the database could not be reached, or did not answer in time"
+_TOLD: Mapping[str | None, str] = {
+    "25P03": "this service let a transaction rest for too long, so the database ended it"
+}
 _MISSING = frozenset({"42P01", "42703", "3F000"})
 """SQLSTATEs of a missing table, column or schema."""
 _NOT_OURS = _MISSING | {"42501"}
@@ -377,7 +379,7 @@ def translated() -> Iterator[None]:
         said = str(driver_error(error)).partition("\n")[0]
         raise LogUnavailable(f"the database does not hold this service's data, or not yet: {said}") from error
     except _UNAVAILABLE as error:
-        raise LogUnavailable("the database could not be reached, or did not answer in time") from error
+        raise LogUnavailable(_TOLD.get(sqlstate(error), _NO_ANSWER)) from error
 
 
 def driver_error(error: BaseException | None) -> BaseException | None:

@@ -17,17 +17,17 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from app.domain.events.wire import wire_name
-from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US, from_datetime, parse_seconds, seconds
+from app.domain.times import LONGEST_LIFETIME_US, MAX_TIME_US, SECOND_US, from_datetime, parse_seconds, seconds
 from app.domain.values import NAME_PATTERN
 
-LONGEST_S = 10 * 366 * DAY_US // SECOND_US
+LONGEST_S = LONGEST_LIFETIME_US // SECOND_US
 """The longest duration allowed on the wire: ten years."""
 _SIZE_MAX = 1 << 30
 _RFC3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
-_DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
-_HUGE = re.compile(r"[0-9]{13,300}(\.[0-9]{1,6})?|[0-9](\.[0-9]{1,20})?[eE]\+?[0-9]{2,3}")
+_DECIMAL = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,6})?")
+_HUGE = re.compile(r"-?[0-9]{13,300}(\.[0-9]{1,6})?|-?[0-9](\.[0-9]{1,20})?[eE]\+?[0-9]{2,3}")
 _TOO_LONG_US = 2 * LONGEST_S * SECOND_US
-"""Stands for any longer duration: it is refused for its length."""
+"""Stands for any longer duration, and for one so far below 0: it is refused for its length."""
 
 
 class _OnTheWire(BaseModel):
@@ -151,3 +151,8 @@ AT = "When, on a cloud with an external clock; leave it out where the clock is t
 def optional_seconds(us: int | None) -> int | float | None:
     """Return microseconds as seconds on the wire; None stays None."""
     return None if us is None else seconds(us)
+
+
+def guaranteed_seconds(us: int | None) -> int | float | None:
+    """Return a guaranteed lifetime on the wire; what exceeds the longest that can be declared is told as that one."""
+    return None if us is None else seconds(min(us, LONGEST_LIFETIME_US))

@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from app.domain.numbers import promise_text
+from app.domain.numbers import told_apart
 from app.platform.pages import words
 from app.platform.pages.cookies import read_cookie
 from app.platform.telemetry.context import without_tokens
@@ -33,7 +33,7 @@ _TEMPLATES.filters.update(
     age=words.age,
     figure=words.figure,
     percent=words.percent,
-    promise=promise_text,
+    told_apart=told_apart,
     estimate=words.estimate,
     count=words.count,
     when=words.when,

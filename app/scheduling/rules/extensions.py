@@ -6,14 +6,14 @@ from app.admission.acceptable import acceptable_lifetime_us
 from app.domain.budgets import Book, BudgetUnit
 from app.domain.events import ExtensionDecision, ExtensionRejected
 from app.domain.numbers import number_text, share_text
-from app.domain.risks import floor_in_words, risk_of_basis
-from app.domain.times import SECOND_US, at_least_text, length_text, time_text
+from app.domain.risks import floor_in_words, longest_in_words, risk_of_basis
+from app.domain.times import SECOND_US, at_least_text, time_text
 from app.domain.values import Basis, Rejection
 
 
 def in_words(decision: ExtensionDecision) -> str:
     """Tell a decision on a longer lifetime in a sentence or two."""
-    asked, former = length_text(decision.lifetime_us), length_text(decision.former_lifetime_us)
+    asked, former = at_least_text(decision.lifetime_us), at_least_text(decision.former_lifetime_us)
     if not isinstance(decision, ExtensionRejected):
         by = " by the service, because its start wanted more" if decision.is_automatic else ""
         return f"Extended{by} from {former} to {asked}, until {time_text(decision.deadline_us)}: {_why(decision)}."
@@ -27,8 +27,9 @@ def _instead(decision: ExtensionRejected) -> str:
     gain_us = (longest_us or 0) - decision.former_lifetime_us
     if longest_us is None or gain_us < SECOND_US:
         return ""
-    told = f"{at_least_text(longest_us)} would have been promised, {at_least_text(gain_us)} more than it has"
-    return f" A lifetime of up to {told}."
+    of_book = decision.reason is Rejection.BUDGET_EXHAUSTED and decision.basis.book is not None
+    told = longest_in_words(longest_us, of_book=of_book)
+    return f" Would have been promised: {at_least_text(gain_us)} more than it has, {told}."
 
 
 def _why(decision: ExtensionDecision) -> str:

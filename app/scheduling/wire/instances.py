@@ -38,6 +38,7 @@ from app.platform.http.fields import (
     SecondsInQuery,
     Time,
     WholeSeconds,
+    guaranteed_seconds,
     optional_seconds,
 )
 from app.platform.http.page_forms import PageQuery
@@ -315,7 +316,7 @@ def quote_answer(basis: Basis | None) -> QuoteAnswer | None:
         epoch=basis.epoch,
         slots=basis.slots,
         eviction_probability=basis.probability,
-        lifetime_s=optional_seconds(basis.quoted_lifetime_us),
+        lifetime_s=guaranteed_seconds(basis.quoted_lifetime_us),
         estimated_eviction_probability=basis.estimated_probability,
         eviction_probability_bound=basis.probability_bound,
         budget=_budget(basis.budget),

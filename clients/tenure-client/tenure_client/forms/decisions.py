@@ -119,7 +119,7 @@ class EvictionAnswer(Answer, kw_only=True):
         ResourcesAnswer | None, Meta(description="The resources of the victims on that node; null: too many victims.")
     ]
     eviction_policy: Annotated[EvictionPolicyWord, Meta(description="The rule by which victims were chosen.")]
-    rank: Annotated[int | None, Meta(description="This instance's place among the victims; 1 is the youngest.")]
+    rank: Annotated[int | None, Meta(description="This instance's place among the victims; 1 went first.")]
     victim_count: int
     victims: Annotated[
         list[VictimDetailAnswer], Meta(description="Youngest first. The first 100, and always the instance itself.")

@@ -26,7 +26,10 @@ class FlavorQuoteAnswer(Answer, kw_only=True):
     eviction_probability: float
     lifetime_s: Annotated[
         Seconds | None,
-        Meta(description="The lifetime guaranteed at that probability; shorter ones are accepted. Null: no evidence."),
+        Meta(
+            description="The lifetime guaranteed at that probability, ten years at most; shorter ones are accepted. "
+            "Null: no evidence."
+        ),
     ]
     lifetime_bound: Annotated[
         float | None,

@@ -23,6 +23,7 @@ from tenure_client.forms.words import (
     VerdictWord,
 )
 
+MAY_BE_MORE = "what the book has earned may admit a longer one"
 _COUNT = "The number of machines: the members of a group, else 1."
 NODES = "Of an accepted group, the nodes of its members in order; else empty, and `node` says it."
 
@@ -72,7 +73,8 @@ class BookAnswer(Answer, kw_only=True):
     ]
     admitted_by: Annotated[LineWord | None, Meta(description="The line that admits the start; null: none does.")]
     affordable_lifetime_s: Annotated[
-        Seconds | None, Meta(description="For a rejected start, the longest lifetime that would be admitted.")
+        Seconds | None,
+        Meta(description=f"For a rejected start, the longest lifetime within the promise; {MAY_BE_MORE}."),
     ]
     core_hours: Annotated[
         float | None,
@@ -122,7 +124,8 @@ class QuoteAnswer(Answer, kw_only=True):
         float | None, Meta(description="The SLA of this start; null if the cloud has none.")
     ]
     lifetime_s: Annotated[
-        Seconds | None, Meta(description="The lifetime that the table guarantees at that probability.")
+        Seconds | None,
+        Meta(description="The lifetime that the table guarantees at that probability, ten years at most."),
     ]
     estimated_eviction_probability: Annotated[
         float | None, Meta(description="The eviction probability that the table gives the declared lifetime.")
@@ -147,7 +150,10 @@ class QuoteAnswer(Answer, kw_only=True):
 class AcceptableAnswer(Answer, kw_only=True):
     """The alternatives to a spot start that the SLA refused, each sufficient by itself."""
 
-    lifetime_s: Annotated[Seconds | None, Meta(description="The longest lifetime at this SLA; null: none.")]
+    lifetime_s: Annotated[
+        Seconds | None,
+        Meta(description=f"The longest lifetime within this SLA; null: none. In a book of a stratum {MAY_BE_MORE}."),
+    ]
     eviction_probability: Annotated[
         float | None, Meta(description="An SLA that would do for this lifetime; null: none below 1.")
     ]
@@ -226,7 +232,11 @@ class ExtensionAnswer(Answer, kw_only=True):
         Meta(description="The risk of an eviction in the new lifetime: what its past has borne, and the rest."),
     ]
     acceptable_lifetime_s: Annotated[
-        Seconds | None, Meta(description="The longest lifetime that would be accepted in place of one refused.")
+        Seconds | None,
+        Meta(
+            description="In place of one refused, the longest lifetime that would be accepted, within the promise; in "
+            f"a book of a stratum {MAY_BE_MORE}."
+        ),
     ]
     sentence: Annotated[str, Meta(description="The decision in words.")]
     automatic: Annotated[bool, Meta(description="True: the service did it, because the start wants it.")] = False

@@ -33,12 +33,22 @@ _REJECTIONS = (
     "overrunning",
 )
 _EVICTIONS = ("on_demand_start", "node_removed", "drill", "spot_start", "on_demand_move", "node_resized")
-RejectionWord = Annotated[str, one_of(_REJECTIONS, "Why a start was rejected.")]
+_BUDGET = (
+    " `budget_exhausted`: the risk is more than the budget or book of its promise admits. That may be so before "
+    "anything was lost: no book admits more than three times the promise."
+)
+RejectionWord = Annotated[str, one_of(_REJECTIONS, f"Why a start was rejected.{_BUDGET}")]
 LimitWord = Annotated[
-    str, one_of(_REJECTIONS, "Why a longer lifetime was not promised; null: it is all that is wanted, or as far ahead.")
+    str,
+    one_of(
+        _REJECTIONS,
+        f"Why a longer lifetime was not promised; null: it is all that is wanted, or as far ahead.{_BUDGET}",
+    ),
 ]
 EvictionReasonWord = Annotated[str, one_of(_EVICTIONS, "Why a spot instance was evicted.")]
-ReasonWord = Annotated[str, one_of((*_REJECTIONS, *_EVICTIONS), "Why a start was rejected, or an instance evicted.")]
+ReasonWord = Annotated[
+    str, one_of((*_REJECTIONS, *_EVICTIONS), f"Why a start was rejected, or an instance evicted.{_BUDGET}")
+]
 QuotaKindWord = Annotated[
     str,
     one_of(
