@@ -15,7 +15,7 @@ from app.admission.extend import (
 )
 from app.admission.kept import check_not_held, check_not_kept, is_kept, new_ids
 from app.admission.limits import MOST_RUNNING, is_class_too_many, is_full
-from app.admission.looks import looks_before
+from app.admission.looks import are_looks_due, looks_before, take_looks
 from app.admission.moments import check_clock, is_ahead, is_external, time_of, time_of_change
 from app.admission.move import check_runs, decide_move, is_there
 from app.admission.observe import decide_abort, decide_observation, is_as_observed
@@ -184,7 +184,9 @@ def decide_next(
     if not isinstance(step, Change) and not _is_own(cloud, step):
         batch.outcomes.append(IdNotOwn(f"ids are not shared in this cloud: yours begin with {step.owner!r} and a dot"))
         return True
-    if not isinstance(step, Change):
+    if isinstance(step, Change):
+        batch.recorded += _looks_before_change(batch, cloud, step, server_us, quotes)
+    else:
         batch.recorded += looks_before(cloud, step, batch.known, quotes)
     if _is_new(batch, cloud, step) and (due_table_us(cloud, step, quotes) or 0) > waited_us:
         return False
@@ -299,6 +301,22 @@ def _decide_change(batch: Batch, cloud: Cloud, step: Change, server_us: int) -> 
     if taken is not None:
         raise InstanceConflict(f"instance {taken!r} was requested before")
     return Changed(events), events
+
+
+def _looks_before_change(
+    batch: Batch, cloud: Cloud, step: Change, server_us: int, quotes: Quotes | None
+) -> list[Recorded]:
+    """Apply and return what comes of the looks that are due before a change, if it is one that moves the time.
+
+    A jump passes over none of them either.
+    """
+    if step.at_us is None or not are_looks_due(cloud, step.at_us):
+        return []
+    try:
+        _, events = _decide_change(batch, cloud, step, server_us)
+    except TenureError:
+        return []
+    return take_looks(cloud, step.at_us, quotes) if events else []
 
 
 def _decide_observation(

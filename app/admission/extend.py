@@ -305,11 +305,12 @@ def _affordable_us(budget: Budget, reached: float, left_us: int, seen_us: int, a
 
 
 def keys_of(request: ExtendRequest) -> tuple[AskedBefore, ...]:
-    """Return what an earlier decision on the same request is found by: it was accepted, or refused at the same time."""
+    """Return what an earlier decision on the same request is found by: it was refused at the same time, or accepted.
+
+    The refusal comes first: the same lifetime may have been accepted since, at a later time.
+    """
     accepted = (request.instance_id, request.lifetime_us, None)
-    return (
-        (accepted,) if request.at_us is None else (accepted, (request.instance_id, request.lifetime_us, request.at_us))
-    )
+    return (accepted,) if request.at_us is None else ((*accepted[:2], request.at_us), accepted)
 
 
 def key_of(decision: ExtensionDecision) -> AskedBefore:

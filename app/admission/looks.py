@@ -12,7 +12,7 @@ from app.admission.longest import decide_look
 from app.admission.moments import is_ahead, is_external
 from app.admission.quote import Quotes
 from app.domain.events import Recorded
-from app.domain.requests import Operation, StartRequest
+from app.domain.requests import ObserveRequest, Operation, StartRequest
 from app.engine.cloud import Cloud
 
 MOST_LOOKS = 256
@@ -26,11 +26,23 @@ def looks_before(
     at_us = request.at_us
     if not cloud.wants or at_us is None or not is_external(cloud) or at_us < cloud.at_us or is_ahead(cloud, at_us):
         return []
+    return take_looks(cloud, at_us, quotes) if _moves(cloud, request, known) else []
+
+
+def _moves(cloud: Cloud, request: Operation, known: Mapping[str, Recorded]) -> bool:
+    """Return True if what a request asks for can be done, so that its time becomes the cloud's."""
+    is_running = request.instance_id in cloud.running
     if isinstance(request, StartRequest):
-        moves = request.instance_id not in known and request.flavor in cloud.flavors
-    else:
-        moves = request.instance_id in cloud.running
-    return take_looks(cloud, at_us, quotes) if moves else []
+        return request.instance_id not in known and request.flavor in cloud.flavors
+    if isinstance(request, ObserveRequest) and not is_running:
+        is_new, is_there = request.instance_id not in known, request.node in cloud.nodes
+        return is_new and is_there and request.flavor in cloud.flavors
+    return is_running
+
+
+def are_looks_due(cloud: Cloud, at_us: int) -> bool:
+    """Return True if looks are due before a change that brings this time."""
+    return bool(cloud.wants) and is_external(cloud) and bool(cloud.looks_due(cloud.at_us, at_us))
 
 
 def take_looks(cloud: Cloud, until_us: int, quotes: Quotes | None) -> list[Recorded]:

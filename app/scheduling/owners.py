@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.admission.outcomes import Changed
 from app.admission.quota import allowed_overrun_us, quota_of
@@ -87,7 +87,10 @@ async def owners_of(cloud: Cloud, now_us: int) -> list[OwnerStanding]:
 async def set_quota(
     scheduler: Scheduler, cloud_name: str, owner: str, quota: Quota, at_us: int | None
 ) -> OwnerStanding:
-    """Give an owner a quota of its own in place of the policy's. Nothing happens if it has it."""
+    """Give an owner a quota of its own in place of the policy's. Nothing happens if it has it.
+
+    Its standing is returned with this quota, also where another request has removed it since.
+    """
     check_owner(owner)
 
     def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
@@ -98,7 +101,9 @@ async def set_quota(
         return [QuotaSet(at_us=now_us, owner=owner, **quota._asdict())]
 
     await scheduler.change(cloud_name, decide, at_us)
-    return next(one for one in await owners_now(scheduler, cloud_name) if one.name == owner)
+    none = OwnerStanding(owner, OwnerAccount(), 0, 0, 0, Overrun(0, 0), quota, has_own_quota=True)
+    found = next((one for one in await owners_now(scheduler, cloud_name) if one.name == owner), none)
+    return replace(found, quota=quota, has_own_quota=True)
 
 
 async def remove_quota(scheduler: Scheduler, cloud_name: str, owner: str, at_us: int | None) -> Changed:

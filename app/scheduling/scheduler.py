@@ -81,6 +81,15 @@ class Attainments:
     outcomes: Outcomes
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedNode:
+    """A node right after a request to change it, with its free resources. `is_changed`: it was not so before."""
+
+    node: Node
+    free: Resources
+    is_changed: bool
+
+
 class Scheduler:
     """Passes steps to the cloud's sequencer and returns their outcomes. Outcomes that are errors are raised."""
 
@@ -125,8 +134,8 @@ class Scheduler:
         await self._one(name, Change(decide, at_us, jump), Changed)
         return await self.state(name)
 
-    async def add_node(self, name: str, node: str, capacity: Resources, at_us: int | None) -> bool:
-        """Add a node at the end of the node order. Return False if it exists with the same capacity."""
+    async def add_node(self, name: str, node: str, capacity: Resources, at_us: int | None) -> ChangedNode:
+        """Add a node at the end of the node order. Nothing happens if it exists with the same capacity."""
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             old = cloud.nodes.get(node)
@@ -138,23 +147,23 @@ class Scheduler:
                 raise NodeExists(f"node {node!r} exists with another capacity")
             return []
 
-        return bool((await self.change(name, decide, at_us)).events)
+        return await self._change_node(name, node, decide, at_us)
 
-    async def drain_node(self, name: str, node: str, at_us: int | None) -> None:
+    async def drain_node(self, name: str, node: str, at_us: int | None) -> ChangedNode:
         """Let the node take no more placements; its instances continue to run."""
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             return [NodeDrained(at_us=now_us, node=node)] if find_node(cloud, node).status is NodeStatus.OPEN else []
 
-        await self.change(name, decide, at_us)
+        return await self._change_node(name, node, decide, at_us)
 
-    async def open_node(self, name: str, node: str, at_us: int | None) -> None:
+    async def open_node(self, name: str, node: str, at_us: int | None) -> ChangedNode:
         """Let a drained node take placements again."""
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             return [NodeOpened(at_us=now_us, node=node)] if find_node(cloud, node).status is NodeStatus.DRAINED else []
 
-        await self.change(name, decide, at_us)
+        return await self._change_node(name, node, decide, at_us)
 
     async def remove_node(self, name: str, node: str, at_us: int | None) -> dict[str, int | None]:
         """Remove a node without on-demand instances. Return the spot instances evicted from it, youngest first.
@@ -307,6 +316,23 @@ class Scheduler:
         InstanceConflict if one of those that it starts or keeps is not new.
         """
         return await self._one(name, Change(decide, at_us, starts=starts, keeps=keeps), Changed)
+
+    async def _change_node(
+        self, name: str, node: str, decide: Callable[[Cloud, int], Sequence[Event]], at_us: int | None
+    ) -> ChangedNode:
+        """Apply a change of a node, and return the node as the change leaves it: it may be removed right after."""
+        found: list[ChangedNode] = []
+
+        def decide_and_look(cloud: Cloud, now_us: int) -> Sequence[Event]:
+            events = decide(cloud, now_us)
+            with cloud.tried():
+                for event in events:
+                    cloud.apply(event)
+                found[:] = [ChangedNode(cloud.nodes[node], cloud.free(node), is_changed=bool(events))]
+            return events
+
+        await self.change(name, decide_and_look, at_us)
+        return found[0]
 
     async def _one(self, name: str, step: Step, kind: type[T]) -> T:
         sequencer = self._sequencers.get(name) or await self._sequencer(name)

@@ -122,7 +122,7 @@ async def test_flavors_and_nodes_of_another_process_are_there_and_contradicted(p
     with pytest.raises(errors.FlavorExists):
         await pair.second.add_flavor(pair.cloud, "newer", Resources(1), None)
     await pair.first.remove_node(pair.cloud, "node-1", None)
-    assert await pair.second.add_node(pair.cloud, "node-1", Resources(4), None)
+    assert (await pair.second.add_node(pair.cloud, "node-1", Resources(4), None)).is_changed
 
 
 async def test_a_cloud_is_there_that_another_process_created(pair: Pair):

@@ -317,19 +317,22 @@ async def test_a_lost_database_leaves_no_trace_and_is_got_over(process: Process,
 
 async def test_nodes_drain_open_and_go(process: Process):
     name, scheduler = await make_cloud(process, nodes=2), process.scheduler
-    assert not await scheduler.add_node(name, "node-0", Resources(4), None)
+    assert not (await scheduler.add_node(name, "node-0", Resources(4), None)).is_changed
     with pytest.raises(errors.NodeExists):
         await scheduler.add_node(name, "node-0", Resources(5), None)
-    await scheduler.drain_node(name, "node-0", None)
+    drained = await scheduler.drain_node(name, "node-0", None)
+    assert (drained.node.status, drained.is_changed) == (NodeStatus.DRAINED, True)
     assert (await scheduler.start(name, spot("a"))).decision.node == "node-1"
-    await scheduler.open_node(name, "node-0", None)
+    opened = await scheduler.open_node(name, "node-0", None)
+    assert (opened.node.status, opened.free) == (NodeStatus.OPEN, Resources(4))
     assert (await scheduler.start(name, on_demand("b"))).decision.node == "node-0"
     with pytest.raises(errors.NodeNotEmpty):
         await scheduler.remove_node(name, "node-0", None)
     assert await scheduler.remove_node(name, "node-1", None) == {"a": None}
     with pytest.raises(errors.NodeNotFound):
         await scheduler.drain_node(name, "node-1", None)
-    assert await scheduler.add_node(name, "node-1", Resources(8), None)
+    added = await scheduler.add_node(name, "node-1", Resources(8), None)
+    assert (added.node.capacity, added.free, added.is_changed) == (Resources(8), Resources(8), True)
     cloud = await scheduler.state(name)
     assert cloud.nodes["node-1"].status is NodeStatus.OPEN
     assert (await process.folded(name)).digest() == cloud.digest()

@@ -37,7 +37,7 @@ from app.workbench.workload import combine
 from tenure_client import ServiceFailed, TenureClient
 from tenure_client.forms.answer import Answer
 from tenure_client.forms.instances import BatchAnswer, BatchResult, StartAnswer
-from tenure_client.forms.nodes import NodesAnswer
+from tenure_client.forms.nodes import NodeAnswer, NodesAnswer
 
 NO_SLA = Policy(guarantee=Guarantee.NONE, clock=Clock.EXTERNAL)
 
@@ -117,11 +117,14 @@ class Peer:
         if kind == "flavors" and body["name"] not in self.cloud.flavors:
             self.apply([FlavorAdded(at_us=0, flavor=body["name"], demand=resources)])
         if kind == "nodes":
-            return answered(201, node_answer(self.cloud, self.cloud.nodes[body["name"]]))
+            return answered(201, self.node_answer(body["name"]))
         return answered(201, flavor_answer(self.cloud.flavors[body["name"]], self.cloud.available_slots(body["name"])))
 
+    def node_answer(self, name: str) -> NodeAnswer:
+        return node_answer(self.cloud.nodes[name], self.cloud.free(name))
+
     def list_nodes(self) -> httpx2.Response:
-        nodes = [node_answer(self.cloud, node) for node in self.cloud.nodes.values()]
+        nodes = [*map(self.node_answer, self.cloud.nodes)]
         return answered(200, NodesAnswer(nodes=nodes, links=[]))
 
     def results(self, steps: list[dict[str, Any]]) -> list[BatchResult]:

@@ -15,7 +15,7 @@ from oracles.replay import NaiveHistory
 from app.admission.acceptable import acceptable_lifetime_us
 from app.admission.batch import decide_batch
 from app.admission.decide import decide_drill, decide_stop
-from app.admission.extend import decide_extension
+from app.admission.extend import decide_extension, key_of
 from app.admission.outcomes import Extended
 from app.domain import errors
 from app.domain.events import (
@@ -281,6 +281,22 @@ def test_in_a_batch_a_repeat_has_the_same_answer() -> None:
     assert isinstance(refused.decision, ExtensionRejected)
     assert refused_again == replace(refused, repeated=True)
     assert first.seq + 1 == accepted.seq == refused.seq - 1
+
+
+def test_the_repeat_of_a_refusal_has_its_answer_after_the_same_lifetime_was_accepted_later() -> None:
+    cloud = make_cloud()
+    run(cloud, "one")
+    refused = cloud.apply(extend(cloud, "one", 9 * HOUR_US))
+    later_us = DAY_US + 10 * SECOND_US
+    cloud.apply(NodeAdded(at_us=later_us, node="more", capacity=Resources(9)))
+    accepted = cloud.apply(extend(cloud, "one", 9 * HOUR_US, later_us))
+    assert isinstance(accepted.event, InstanceExtended)
+    known = {key_of(one.event): one for one in (refused, accepted)}
+    again, later, anew = decide(
+        cloud, *(asked("one", 9 * HOUR_US, at_us) for at_us in (DAY_US, later_us, later_us + 1)), extended=known
+    )
+    assert again == Extended(refused.event, refused.seq, repeated=True)
+    assert later == anew == Extended(accepted.event, accepted.seq, repeated=True)
 
 
 def test_an_answer_of_the_log_is_given_again_even_after_the_end() -> None:

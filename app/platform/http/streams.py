@@ -34,7 +34,7 @@ async def send_while(may_go_on: Check, sending: Coroutine[None, None, None], sen
         try:
             while not (await asyncio.wait({task}, timeout=_CHECK_S))[0]:
                 error = await _objection(may_go_on)
-                if error is not None:
+                if error is not None and not task.done():
                     logger.info("a stream ended: %s", error or type(error).__name__)
                     await _break_off(task, send, farewell)
                     return
@@ -54,8 +54,11 @@ async def _objection(may_go_on: Check) -> Exception | None:
 
 
 async def _break_off(sending: asyncio.Future[None], send: Send, farewell: bytes) -> None:
+    """Stop a stream. It is told farewell, unless it came to its own end meanwhile."""
     sending.cancel()
     await asyncio.gather(sending, return_exceptions=True)
+    if not sending.cancelled():
+        return
     with suppress(TimeoutError):
         async with asyncio.timeout(_FAREWELL_S):
             await send({"type": "http.response.body", "body": farewell})

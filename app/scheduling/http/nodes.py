@@ -24,9 +24,9 @@ async def add_node(request: Request) -> Response:
     """Add a node at the end of the node order. Repeating the request changes nothing."""
     cloud = request.path_params["cloud"]
     body = await read_body(request, NodeBody)
-    await reached(request, Scheduler).add_node(cloud, body.name, body.resources(), body.at_us)
+    added = await reached(request, Scheduler).add_node(cloud, body.name, body.resources(), body.at_us)
     location = f"/v1/clouds/{cloud}/nodes/{body.name}"
-    return await _answer_node(request, body.name, 201, {"Location": location})
+    return respond(node_answer(added.node, added.free), 201, {"Location": location})
 
 
 async def list_nodes(request: Request) -> Response:
@@ -34,29 +34,31 @@ async def list_nodes(request: Request) -> Response:
     query = read_query(request, PageQuery)
     cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
     nodes, marker = page_after(cloud.nodes_in_order(), query.marker, query.limit, lambda node: node.name)
-    answers = [node_answer(cloud, node) for node in nodes]
+    answers = [node_answer(node, cloud.free(node.name)) for node in nodes]
     return respond(NodesAnswer(nodes=answers, links=next_link(request, marker)))
 
 
 async def show_node(request: Request) -> Response:
     """Show a node's capacity and its free resources."""
-    return await _answer_node(request, request.path_params["node"])
+    cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
+    node = find_node(cloud, request.path_params["node"])
+    return respond(node_answer(node, cloud.free(node.name)))
 
 
 async def drain_node(request: Request) -> Response:
     """Drain a node: it takes no more placements, and its instances continue to run."""
     query = read_query(request, AtQuery)
-    node = request.path_params["node"]
-    await reached(request, Scheduler).drain_node(request.path_params["cloud"], node, query.at_us)
-    return await _answer_node(request, node)
+    cloud, node = request.path_params["cloud"], request.path_params["node"]
+    drained = await reached(request, Scheduler).drain_node(cloud, node, query.at_us)
+    return respond(node_answer(drained.node, drained.free))
 
 
 async def open_node(request: Request) -> Response:
     """Let a drained node take placements again."""
     query = read_query(request, AtQuery)
-    node = request.path_params["node"]
-    await reached(request, Scheduler).open_node(request.path_params["cloud"], node, query.at_us)
-    return await _answer_node(request, node)
+    cloud, node = request.path_params["cloud"], request.path_params["node"]
+    opened = await reached(request, Scheduler).open_node(cloud, node, query.at_us)
+    return respond(node_answer(opened.node, opened.free))
 
 
 async def resize_node(request: Request) -> Response:
@@ -107,13 +109,6 @@ async def list_flavors(request: Request) -> Response:
 async def show_flavor(request: Request) -> Response:
     """Show a flavor's resources and the slots available now."""
     return await _answer_flavor(request, request.path_params["flavor"])
-
-
-async def _answer_node(
-    request: Request, name: str, status: int = 200, headers: dict[str, str] | None = None
-) -> Response:
-    cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
-    return respond(node_answer(cloud, find_node(cloud, name)), status, headers)
 
 
 async def _answer_flavor(

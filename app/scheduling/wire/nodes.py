@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from app.domain.values import Resources
-from app.engine.cloud import Cloud, Flavor, Node
+from app.engine.cloud import Flavor, Node
 from app.platform.http.fields import AT, Body, Cores, Name, Query, Size, Time
 from tenure_client.forms.answer import answer_of
 from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer, ResourcesAnswer
@@ -43,10 +43,9 @@ class FlavorBody(Body):
         return Resources(self.cores, self.memory_mib, self.disk_gib)
 
 
-def node_answer(cloud: Cloud, node: Node) -> NodeAnswer:
+def node_answer(node: Node, free: Resources) -> NodeAnswer:
     """Return the wire form of a node and of its free resources."""
-    free = resources_answer(cloud.free(node.name))
-    return answer_of(NodeAnswer, node, capacity=resources_answer(node.capacity), free=free)
+    return answer_of(NodeAnswer, node, capacity=resources_answer(node.capacity), free=resources_answer(free))
 
 
 def flavor_answer(flavor: Flavor, slots: int) -> FlavorAnswer:

@@ -7,7 +7,7 @@ from app.domain.values import Market, Rejection
 from app.workbench.audit.books import BookSums, Entered, borne_by, check_book, earning_of, hours_of, span_at
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.audit.quotas import check_extension_quota
-from app.workbench.audit.sla import check_floor, check_windows, is_heavy
+from app.workbench.audit.sla import check_account, check_floor, check_windows, is_heavy
 from app.workbench.audit.wanted import check_automatic
 from app.workbench.audit.world import (
     AuditedInstance,
@@ -29,8 +29,9 @@ def check_extended(world: World, row: LogRow) -> None:
     start = instance.row
     deadline_us = start.at_us + (row.lifetime_us or 0)
     require(row, Rule.FOLD, row.deadline_us == deadline_us, "its deadline is not the end of its new lifetime")
-    if row.probability is not None and row.epoch is not None:
+    if row.probability is not None and (row.epoch is not None or world.promises):
         require(row, Rule.SLA, row.quoted_lifetime_us is not None, "it is extended without a quote")
+    check_account(world, row)
     require(row, Rule.SLA, not _is_owed_refusal(row, rest_us), f"it is extended, but {_shortfall(row)}")
     check_windows(world, row)
     check_automatic(world, row)
@@ -63,6 +64,7 @@ def check_refused(world: World, row: LogRow) -> None:
     require(row, Rule.FOLD, row.deadline_us == kept_us, "its deadline is not the end of the lifetime that it keeps")
     require(row, Rule.SLA, row.probability is not None, "it is refused, but nothing was promised")
     if row.reason in {Rejection.BUDGET_EXHAUSTED, Rejection.SLA_UNATTAINABLE}:
+        check_account(world, row)
         has_budget = row.reason == Rejection.BUDGET_EXHAUSTED
         rests_on_one = row.budget is not None or row.book is not None
         require(row, Rule.SLA, rests_on_one == has_budget, f"refused as {row.reason} on another ground")

@@ -51,8 +51,13 @@ def check_node_resized(world: World, row: LogRow) -> None:
 
 
 def check_policy(world: World, row: LogRow) -> None:
-    """Take over a new policy: whether an SLA is in force, the grace period, the choice of nodes and victims."""
-    world.sla = None if row.guarantee is None else row.guarantee != Guarantee.NONE
+    """Take over a new policy: the guarantee in force, the grace period, the choice of nodes and victims."""
+    known = row.guarantee is None or row.guarantee in set(Guarantee)
+    require(row, Rule.FOLD, known, f"the guarantee {row.guarantee!r} is unknown")
+    is_told = row.guarantee is not None or world.guarantee is None
+    require(row, Rule.FOLD, is_told, "it tells no guarantee, but the policy before it did")
+    world.guarantee = None if row.guarantee is None else Guarantee(row.guarantee)
+    world.sla = None if world.guarantee is None else world.promises
     world.grace_us, world.min_windows = row.grace_us, row.min_windows
     world.gives_back = bool(row.gives_back)
     world.limits = Limits(

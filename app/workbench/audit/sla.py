@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.domain.budgets import Budget
+from app.domain.values import Guarantee
 from app.workbench.audit.books import Entered, check_book, hours_of, span_at
 from app.workbench.audit.findings import Rule, require
 from app.workbench.audit.world import World, booked, booked_with, class_counts, class_hours, count_slots
@@ -34,12 +35,32 @@ def check_quote(world: World, row: LogRow) -> None:
         others = [one for promise, one in world.entered.items() if promise != row.probability]
         check_book(row, row.book, entered, running, span, asked, others)
     if promised and row.kind == "instance_started":
+        check_account(world, row)
         check_windows(world, row)
         require(row, Rule.SLA, row.quoted_lifetime_us is not None, "it is admitted under an SLA without a quote")
 
 
+def check_account(world: World, row: LogRow) -> None:
+    """Check that what is promised, or refused by its risk, records this risk, and the account that the guarantee has.
+
+    A log without policies does not say which one that is: a budget, a book or none.
+    """
+    if not world.promises or row.probability is None:
+        return
+    require(row, Rule.SLA, row.estimated_probability is not None, "it is decided by a risk that it does not record")
+    for name, figures, guarantee in (
+        ("budget", row.budget, Guarantee.POOLED),
+        ("book", row.book, Guarantee.STRATIFIED),
+    ):
+        has_it = world.guarantee is guarantee
+        told = f"it is decided under {world.guarantee} {'without' if has_it else 'with'} a {name}"
+        require(row, Rule.SLA, (figures is not None) == has_it, told)
+
+
 def check_windows(world: World, row: LogRow) -> None:
     """Check that what is promised, to a start or for longer, rests on as many windows as the floor in force."""
+    if world.promises and row.probability is not None and world.min_windows:
+        require(row, Rule.SLA, row.windows is not None, "it is admitted without its windows, of which a floor is set")
     few = row.windows is not None and world.min_windows is not None and row.windows < world.min_windows
     require(row, Rule.SLA, not few, f"it is admitted on {row.windows} windows, of {world.min_windows} asked for")
 

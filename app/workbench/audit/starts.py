@@ -7,7 +7,7 @@ from collections import Counter
 from app.domain.values import Market, Rejection, Resources
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.audit.quotas import check_quota
-from app.workbench.audit.sla import check_floor, check_quote, is_owed_rejection, shortfall
+from app.workbench.audit.sla import check_account, check_floor, check_quote, is_owed_rejection, shortfall
 from app.workbench.audit.wanted import check_least, check_wanted
 from app.workbench.audit.world import (
     World,
@@ -98,6 +98,8 @@ def _check_spot_rejected(world: World, row: LogRow) -> None:
     require(row, Rule.SLA, row.reason in set(Rejection), f"the reason {row.reason!r} is unknown")
     require(row, Rule.SLA, bool(fitting), f"rejected as {row.reason}, but there is no capacity either")
     require(row, Rule.SLA, row.probability is not None, f"rejected as {row.reason} without an SLA")
+    if row.reason in {Rejection.BUDGET_EXHAUSTED, Rejection.SLA_UNATTAINABLE}:
+        check_account(world, row)
     if row.reason == Rejection.BUDGET_EXHAUSTED:
         has_one = row.budget is not None or row.book is not None
         require(row, Rule.SLA, has_one, "rejected by its budget, but there is none")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from app.domain.values import EvictionPolicy, Market, Placement, Resources
+from app.domain.values import EvictionPolicy, Guarantee, Market, Placement, Resources
 from app.workbench.audit.books import Entered, earning_of, hours_of, started
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.audit.jobs import AuditedJobs
@@ -80,6 +80,7 @@ class Limits:
 class World:
     """The state after the lines so far. What policies say is None until shown (`sla`, `strata_us`, `limits` and so on).
 
+    `guarantee` is told by policies alone, and whether there is one (`sla`) by decisions too.
     `quotas`: the cores, the share and the overrun share of owners that have quotas of their own. `ended`: by owner, of
     each spot instance the time of its end, and the core-microseconds that it ran within its lifetime and beyond.
     """
@@ -92,6 +93,7 @@ class World:
     policy: EvictionPolicy = EvictionPolicy.YJF
     policy_is_fixed: bool = False
     sla: bool | None = None
+    guarantee: Guarantee | None = None
     classes: dict[float, list[int]] = field(default_factory=dict)
     class_core_us: dict[float, tuple[int, int]] = field(default_factory=dict)
     strata_us: tuple[int, ...] | None = None
@@ -111,6 +113,11 @@ class World:
     jobs: AuditedJobs = field(default_factory=AuditedJobs)
     seq: int = 0
     at_us: int = 0
+
+    @property
+    def promises(self) -> bool:
+        """True if a policy says that something is promised, so what is promised rests on figures."""
+        return self.guarantee not in {None, Guarantee.NONE}
 
     def spot_on(self, node: str, now_us: int) -> list[AuditedInstance]:
         """Return the spot instances of which a machine runs on a node, youngest first."""
