@@ -16,7 +16,7 @@ import pytest
 from oracles.histories import random_log
 from repeats import seeds
 
-from app.domain.budgets import AdmittedBy
+from app.domain.budgets import AdmittedBy, Budget
 from app.domain.events import (
     CloudCreated,
     FlavorAdded,
@@ -166,7 +166,7 @@ def test_logs_of_live_clouds_pass(seed: int, eviction: EvictionPolicy, placement
 def test_a_drill_is_no_eviction_of_its_class() -> None:
     """Under the pooled guarantee the next decision's budget would not be what the log comes to."""
     policy = Policy(guarantee=Guarantee.POOLED)
-    basis = Basis(4, 1, 0.5, 3 * HOUR_US, 0.0)
+    basis = Basis(4, 1, 0.5, 3 * HOUR_US, 0.0, Budget(0.5, 0, 0.0, 0.0, 0.0))
     start = InstanceStarted(
         at_us=1,
         instance_id="i-1",
