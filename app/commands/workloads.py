@@ -27,6 +27,7 @@ from tenure_client import TenureClient
 
 _TIMEOUT_S = 900.0
 """A start that crosses into a new epoch waits for its table."""
+_BASELINE = "--no-sla"
 _WORKLOAD = "--nodes 31x32 --on-demand DS5-trace.txt --spot DS6-trace.txt --sla 0.01"
 
 
@@ -157,10 +158,10 @@ def sla_of(sla: float | None, *, no_sla: bool) -> float | None:
     return check_sla(0.01 if sla is None else sla)
 
 
-def check_sla(probability: float) -> float:
-    """Return the probability. Raises InputError unless it is between 0 and 1."""
+def check_sla(probability: float, baseline: str = _BASELINE) -> float:
+    """Return the probability. Raises InputError unless it is between 0 and 1. `baseline` asks for no SLA."""
     if not 0 < probability < 1:
-        raise InputError(f"--sla {probability:g} is not between 0 and 1; --no-sla admits whatever fits")
+        raise InputError(f"--sla {probability:g} is not between 0 and 1; `{baseline}` admits whatever fits")
     return probability
 
 
@@ -222,12 +223,12 @@ def _history(text: str, every_us: int) -> int | None:
     return window_us
 
 
-def guarantee_named(text: str) -> Guarantee:
-    """Return the guarantee of this name on the command line."""
+def guarantee_named(text: str, baseline: str = _BASELINE) -> Guarantee:
+    """Return the guarantee of this name on the command line. `baseline` asks for none."""
     known = [guarantee.replace("_", "-") for guarantee in Guarantee if guarantee is not Guarantee.NONE]
     if text not in known:
         names = " or ".join(known)
-        raise InputError(f"--guarantee {text!r} is unknown: write {names}, or leave the SLA out with --no-sla")
+        raise InputError(f"--guarantee {text!r} is unknown: write {names}, or `{baseline}` for no SLA")
     return Guarantee(text.replace("-", "_"))
 
 

@@ -16,6 +16,7 @@ from app.workbench.audit.world import (
     resize,
 )
 from app.workbench.logcsv import LogRow
+from app.workbench.policylines import policy_fault
 
 
 def check_node_added(world: World, row: LogRow) -> None:
@@ -52,6 +53,8 @@ def check_node_resized(world: World, row: LogRow) -> None:
 
 def check_policy(world: World, row: LogRow) -> None:
     """Take over a new policy: whether an SLA is in force, the grace period, the choice of nodes and victims."""
+    fault = policy_fault(row)
+    require(row, Rule.FOLD, fault is None, f"{fault}")
     world.sla = None if row.guarantee is None else row.guarantee != Guarantee.NONE
     world.grace_us, world.min_windows = row.grace_us, row.min_windows
     world.gives_back = bool(row.gives_back)
