@@ -28,13 +28,21 @@ from app.commands.tables import (
     matrix_table,
     print_reliability,
 )
-from app.commands.workloads import budget_named, check_sla, eviction_policy, guarantee_named, placement_named, policy_of
-from app.domain.inputs import InputError, parse_duration, parse_nodes
+from app.commands.workloads import (
+    budget_named,
+    check_sla,
+    eviction_policy,
+    guarantee_named,
+    placement_named,
+    policy_of,
+    workload_of,
+)
+from app.domain.inputs import InputError, parse_nodes
 from app.domain.policies import FORECAST, GUARANTEES
 from app.domain.strata import BOUNDARIES
 from app.domain.values import Guarantee, Policy
 from app.workbench.tally import Scenario
-from app.workbench.workload import Workload, load_workload
+from app.workbench.workload import Workload
 
 if TYPE_CHECKING:
     from app.workbench.matrix import Evaluated, Evaluation
@@ -85,7 +93,7 @@ def evaluate(
     Several values of an option, separated by commas, are run in every combination, one per process, over all cores.
     """
     policy = policy_of(None, None, "yjf", every, samples, horizon, history, seed, forecast, strata, min_windows)
-    workload, slas = load_workload(on_demand, spot, parse_duration(spot_delay)), _slas(sla, report, no_sla=no_sla)
+    workload, slas = workload_of(on_demand, spot, spot_delay), _slas(sla, report, no_sla=no_sla)
     scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, slas, budget)
     watched, followed = reliability or by_epoch or report is not None, follow or report is not None
     planned = [replace(one, watched=watched, followed=followed) for one in _planned(scenarios, log)]

@@ -14,7 +14,7 @@ import typer
 
 from app.commands import options
 from app.commands.outcomes import print_outcome
-from app.commands.output import progress_bar
+from app.commands.output import STDERR, progress_bar
 from app.domain.budgets import BudgetUnit
 from app.domain.inputs import InputError, parse_bytes, parse_duration, parse_nodes
 from app.domain.policies import FORECAST, new_policy
@@ -22,7 +22,7 @@ from app.domain.strata import BOUNDARIES, MOST_BOUNDARIES
 from app.domain.times import DAY_US
 from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
 from app.workbench.tally import Scenario
-from app.workbench.workload import load_workload, read_trace, write_trace
+from app.workbench.workload import Workload, load_workload, read_trace, write_trace
 from tenure_client import TenureClient
 
 _TIMEOUT_S = 900.0
@@ -77,7 +77,7 @@ def drive(
         promised, guarantee, eviction, every, samples, horizon, history, seed, forecast, strata, min_windows
     )
     policy = replace(policy, placement=placement_named(placement), budget=budget_named(budget))
-    scenario = Scenario(parse_nodes(nodes), load_workload(on_demand, spot, parse_duration(spot_delay)), policy)
+    scenario = Scenario(parse_nodes(nodes), workload_of(on_demand, spot, spot_delay), policy)
     with TenureClient(url, token, retry_s=parse_duration(retry_for) / 1e6, timeout_s=_TIMEOUT_S) as client:
         _drive(client, cloud, scenario, batch, as_json=as_json)
 
@@ -147,6 +147,19 @@ def trace_jobs(
     jobs = jobs_of_trace(instances, data_bytes)
     with writing(out, overwrite=overwrite) as file:
         write_jobs(jobs, file or sys.stdout)
+
+
+def workload_of(on_demand: Path, spot: Path, spot_delay: str) -> Workload:
+    """Return the workload of two trace files. Say so if the delay leaves none of the spot instances."""
+    workload = load_workload(on_demand, spot, parse_duration(spot_delay))
+    if not workload.spot and read_trace(spot):
+        STDERR.print(
+            f"note: no spot start falls within the on-demand trace: it begins --spot-delay {spot_delay} late",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+    return workload
 
 
 def sla_of(sla: float | None, *, no_sla: bool) -> float | None:
