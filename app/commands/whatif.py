@@ -132,15 +132,14 @@ def whatif(
     at their declared lifetime if they were evicted or rejected. Options that are not given stay as recorded. Several
     values, separated by commas, are tried in every combination. A log that an evaluation wrote needs --nodes.
     """
-    from app.workbench.whatif import Question, ask, count_log  # noqa: PLC0415 - compiled code is slow to load
+    from app.workbench.whatif import Question, count_log  # noqa: PLC0415 - compiled code is slow to load
 
     numbers = {"sample_count": samples, "seed": seed, "min_windows": min_windows}
     settings = _chosen(_settings(warm_up, every, horizon, strata, numbers), placement, forecast, budget)
     changed = _changes(nodes, sla, guarantee, eviction, flavor, settings)
     recorded = _of_cloud(url, token, cloud) if log is None else _of_file(log, context)
     questions = [Question(recorded, changes) for changes in changed]
-    with progress_bar("deciding again") as progress:
-        answers = ask(questions, progress=progress)
+    answers = _decided(questions)
     _print(count_log(recorded), [_told(question.changes) for question in questions], answers, as_json=as_json)
     _warn_of_a_short_log(recorded, questions)
 
@@ -197,6 +196,13 @@ def _of_cloud(url: str, token: str | None, cloud: str | None) -> list[Recorded]:
             found.append(of_wire(dict(item.fields)))
             progress(item.seq, last_seq)
     return found
+
+
+def _decided(questions: Sequence[Question]) -> list[Account]:
+    from app.workbench.whatif import ask  # noqa: PLC0415 - compiled code is slow to load
+
+    with progress_bar("deciding again") as progress:
+        return ask(questions, progress=progress)
 
 
 def _changes(
