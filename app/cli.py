@@ -51,21 +51,24 @@ WORDS = {
 
 
 class _Commands(TyperGroup):
-    """The commands; one that Ctrl-C ends says so."""
+    """The commands. One that Ctrl-C ends says so, and a value that is none of an option's is told in plain words."""
 
     def make_context(self, *args: Any, **more: Any) -> Any:  # noqa: ANN401 - typer's own words and context
-        with _interrupts_told():
+        with _told_plainly():
             return super().make_context(*args, **more)
 
     def invoke(self, ctx: Any) -> object:  # noqa: ANN401 - as above
-        with _interrupts_told():
+        with _told_plainly():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _interrupts_told() -> Iterator[None]:
+def _told_plainly() -> Iterator[None]:
     try:
         yield
+    except typer.BadParameter as error:
+        error.message = error.message.removeprefix("Value error, ")  # the library's that checks values
+        raise
     except KeyboardInterrupt:
         sys.stderr.write("tenure: interrupted\n")
         raise typer.Exit(INTERRUPTED) from None

@@ -17,7 +17,6 @@ from app.admission.quote import Quotes, quotes_in_force
 from app.admission.strata import read_book
 from app.domain.errors import (
     DrillImpossible,
-    FlavorNotFound,
     GroupOnDemand,
     LifetimeMissing,
     NodeNotEmpty,
@@ -36,6 +35,7 @@ from app.domain.events import (
     NodeRemoved,
     StartDecision,
 )
+from app.domain.flavors import check_flavor
 from app.domain.requests import StartRequest
 from app.domain.times import MAX_TIME_US
 from app.domain.values import Basis, EvictionReason, Guarantee, Market, NodeStatus, Rejection
@@ -57,8 +57,7 @@ MOST_NOTICES = 5000
 
 def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes | None) -> Sequence[Event]:
     """Return the events that answer a start: evictions first, then one InstanceStarted or InstanceRejected."""
-    if request.flavor not in cloud.flavors:
-        raise FlavorNotFound(f"there is no flavor {request.flavor!r}")
+    check_flavor(cloud.flavors, request.flavor)
     if request.market is Market.ON_DEMAND:
         return _decide_on_demand(cloud, request, at_us)
     decide = partial(_decide_spot, cloud, at_us=at_us, quotes=quotes)

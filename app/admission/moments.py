@@ -7,6 +7,9 @@ from app.domain.times import SECOND_US, to_datetime
 from app.domain.values import Clock
 from app.engine.cloud import Cloud
 
+_JUMP = '{"policy": {}, "at": TIME, "jump": true}'
+_BORN = "; a cloud that is created with `at` begins there, and not in 1970"
+
 
 def is_external(cloud: Cloud) -> bool:
     """Return True if the times of the cloud are those that requests bring."""
@@ -24,7 +27,8 @@ def time_of(cloud: Cloud, requested_us: int | None, server_us: int) -> int:
     if step_us is not None and is_ahead(cloud, at_us):
         raise TimeAhead(
             f"the cloud's time is {to_datetime(cloud.at_us).isoformat()}; one request may move it by"
-            f" {step_us / SECOND_US:g} s at most (the policy's clock_step_s), an admin further"
+            f" {step_us / SECOND_US:g} s at most (the policy's clock_step_s); an admin moves it further with a PATCH"
+            f" of the cloud, {_JUMP}{_BORN if cloud.created_us == 0 else ''}"
         )
     return at_us
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.admission.decide import accepted, evictions
-from app.domain.errors import FlavorNotFound, InstanceConflict, NodeNotFound, NodeTooSmall, ObservedSpot
+from app.domain.errors import InstanceConflict, NodeNotFound, NodeTooSmall, ObservedSpot
 from app.domain.events import Event, InstanceMoved, InstanceStopped, NodeResized
+from app.domain.flavors import check_flavor
 from app.domain.requests import ObserveRequest, StartRequest
 from app.domain.values import EvictionReason, Market, Resources
 from app.engine.cloud import Cloud, Node
@@ -35,8 +36,7 @@ def decide_observation(cloud: Cloud, request: ObserveRequest, at_us: int, *, ran
     The last of them is its start, or its move. `ran`: its id was decided on before. Raises InstanceConflict if it does
     not run any more: an id stands for one life.
     """
-    if request.flavor not in cloud.flavors:
-        raise FlavorNotFound(f"there is no flavor {request.flavor!r}")
+    check_flavor(cloud.flavors, request.flavor)
     node = cloud.nodes.get(request.node)
     if node is None:
         raise NodeNotFound(f"there is no node {request.node!r}")

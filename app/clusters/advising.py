@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from app.admission.quote import Quotes
 from app.clusters.rules.advice import AdviceTerms, Hazards, Plan, fault_in, hazards_of, plan_checkpoints
-from app.domain.errors import AdviceImpossible, AdviceTermsInvalid, FlavorNotFound
+from app.domain.errors import AdviceImpossible, AdviceTermsInvalid
+from app.domain.flavors import check_flavor
 from app.domain.times import HOUR_US, to_datetime
 from app.domain.values import Forecast, Market
 from app.engine.cloud import Cloud, Running
@@ -64,8 +65,7 @@ def advise_flavor(
     It sees the free slots, and those of the instances that started after it would have: at least one, its own. Raise
     FlavorNotFound, or AdviceTermsInvalid for terms that make no sense.
     """
-    if flavor not in cloud.flavors:
-        raise FlavorNotFound(f"there is no flavor {flavor!r}")
+    check_flavor(cloud.flavors, flavor)
     if age_us >= lifetime_us:
         raise AdviceTermsInvalid("age_s is not less than lifetime_s: no forecast speaks of what outlives its lifetime")
     _check(terms)

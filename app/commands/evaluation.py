@@ -28,19 +28,28 @@ from app.commands.tables import (
     matrix_table,
     print_reliability,
 )
-from app.commands.workloads import budget_named, check_sla, eviction_policy, guarantee_named, placement_named, policy_of
-from app.domain.inputs import InputError, parse_duration, parse_nodes
+from app.commands.workloads import (
+    budget_named,
+    check_sla,
+    eviction_policy,
+    guarantee_named,
+    placement_named,
+    policy_of,
+    workload_of,
+)
+from app.domain.inputs import InputError, parse_nodes
 from app.domain.policies import FORECAST, GUARANTEES
 from app.domain.strata import BOUNDARIES
-from app.domain.values import Policy
+from app.domain.values import Guarantee, Policy
 from app.workbench.tally import Scenario
-from app.workbench.workload import Workload, load_workload
+from app.workbench.workload import Workload
 
 if TYPE_CHECKING:
     from app.workbench.matrix import Evaluated, Evaluation
 
 T = TypeVar("T")
 
+_BASELINE = "--sla none"
 _WORKLOAD = "--on-demand DS5-trace.txt --spot DS6-trace.txt"
 _EXAMPLES = f"""Example: tenure evaluate --nodes 31x32 {_WORKLOAD} --sla 0.01 --log log.csv; or
 tenure evaluate --nodes 31x32,16x32 {_WORKLOAD} --sla none,0.1,0.01 --report report.html"""
@@ -84,7 +93,7 @@ def evaluate(
     Several values of an option, separated by commas, are run in every combination, one per process, over all cores.
     """
     policy = policy_of(None, None, "yjf", every, samples, horizon, history, seed, forecast, strata, min_windows)
-    workload, slas = load_workload(on_demand, spot, parse_duration(spot_delay)), _slas(sla, report, no_sla=no_sla)
+    workload, slas = workload_of(on_demand, spot, spot_delay), _slas(sla, report, no_sla=no_sla)
     scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, slas, budget)
     watched, followed = reliability or by_epoch or report is not None, follow or report is not None
     planned = [replace(one, watched=watched, followed=followed) for one in _planned(scenarios, log)]
@@ -107,7 +116,12 @@ def parse_sla(text: str) -> float | None:
         probability = float(text)
     except ValueError:
         raise InputError(f"--sla {text!r} is not a number between 0 and 1, and not none") from None
-    return check_sla(probability)
+    return check_sla(probability, _BASELINE)
+
+
+def parse_guarantee(text: str) -> Guarantee:
+    """Return the guarantee of this name, where --sla takes the baseline too."""
+    return guarantee_named(text, _BASELINE)
 
 
 def _slas(texts: list[str] | None, report: Path | None, *, no_sla: bool) -> list[float | None]:
@@ -130,7 +144,7 @@ def _scenarios(
 ) -> list[Scenario]:
     from app.workbench.matrix import Axes, scenarios  # noqa: PLC0415 - compiled code is slow to load
 
-    platforms, guarantees = each(nodes, parse_nodes), each(guarantee, guarantee_named)
+    platforms, guarantees = each(nodes, parse_nodes), each(guarantee, parse_guarantee)
     guarantees = guarantees or [GUARANTEES[policy.forecast]]
     axes = Axes(
         platforms,

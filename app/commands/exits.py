@@ -13,6 +13,7 @@ from app.nova.session import OpenStackFailed, OpenStackForbidden
 from tenure_client import (
     AnswerUnreadable,
     ArgumentInvalid,
+    NameInvalid,
     NotConnected,
     RequestInvalid,
     ServiceRefused,
@@ -23,6 +24,7 @@ from tenure_client import (
 _CODES: dict[type[Exception], int] = {
     InputError: 2,
     ArgumentInvalid: 2,
+    NameInvalid: 2,
     RequestInvalid: 2,
     ServiceRefused: 1,
     ImportRefused: 1,

@@ -20,6 +20,7 @@ from app.commands import options
 from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
 from app.commands.novapast import NovaAsked, NovaPast, nova_past, of_nova, parse_since
 from app.commands.output import STDERR, STDOUT, interruptible, print_json, progress_bar, waiting
+from app.commands.words import counted
 from app.commands.workloads import eviction_policy, promise_of, sla_of
 from app.domain.inputs import InputError, parse_duration, parse_nodes
 from app.domain.policies import FORECAST, new_policy
@@ -238,10 +239,11 @@ def _print(told: dict[str, Any]) -> None:
     else:
         done = f"nothing to do: its {there} events are there"
     days = told["length_s"] * SECOND_US / DAY_US
+    platform = f"{counted(told['nodes'], 'node')}, {counted(told['cores'], 'core')}"
     lines = [
         f"cloud {told['cloud']}: {done}",
         f"the past: {days:.1f} days, from {told['begins_at'][:16]} to {told['ends_at'][:16]}",
-        f"platform: {told['nodes']} nodes, {told['cores']} cores; flavors {', '.join(told['flavors'])}",
+        f"platform: {platform}; flavors {', '.join(told['flavors'])}",
         f"on-demand: {on_demand['admitted']} of {on_demand['requested']} admitted"
         + (f"; spot: {spot['admitted']} of {spot['requested']}, {spot['evicted']} evicted" if spot["requested"] else "")
         + f"; {told['running']} run on",

@@ -10,22 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from app.commands import options
-from app.commands.connecting import connect
-from app.commands.evaluation import each, parse_sla
+from app.commands.connecting import cloud_meant, connect
+from app.commands.evaluation import each, parse_guarantee, parse_sla
 from app.commands.output import STDERR, STDOUT, print_json, progress_bar
 from app.commands.tables import numbers_table, ratio
 from app.commands.workloads import (
     budget_named,
     eviction_policy,
     forecast_named,
-    guarantee_named,
     placement_named,
     strata_of,
 )
 from app.domain.events import Recorded
 from app.domain.inputs import InputError, parse_duration, parse_nodes, platform_text
 from app.domain.times import length_text
-from app.domain.values import Guarantee, Policy
+from app.domain.values import Guarantee
 
 if TYPE_CHECKING:
     from app.workbench.whatif import Account, Changes, Question
@@ -36,7 +35,6 @@ _EXAMPLE = (
     f"Example: tenure whatif --url {options.LOCAL} --cloud north --sla 0.01,0.05 --nodes 12x32 --flavor small=large"
 )
 
-Cloud = Annotated[str | None, typer.Option(help="Name of the cloud.")]
 Log = Annotated[
     Path | None, typer.Option(metavar="FILE.csv", help="In place of a running cloud, a log that was written as CSV.")
 ]
@@ -63,6 +61,7 @@ Flavor = Annotated[
     list[str] | None, typer.Option(metavar="OLD=NEW", help="Ask for another flavor, or so many cores, instead.")
 ]
 _AS_RECORDED = "as recorded"
+_READING = "reading the log"
 WarmUp = Annotated[
     str | None,
     typer.Option(
@@ -104,10 +103,11 @@ def register(app: typer.Typer) -> None:
 
 
 def whatif(
+    context: typer.Context,
     *,
-    url: Annotated[str | None, typer.Option(envvar="TENURE_URL", help="Address of the service.")] = None,
+    url: options.Url = options.LOCAL,
     token: options.Token = None,
-    cloud: Cloud = None,
+    cloud: options.Cloud = None,
     log: Log = None,
     nodes: Nodes = None,
     sla: Sla = None,
@@ -132,22 +132,21 @@ def whatif(
     at their declared lifetime if they were evicted or rejected. Options that are not given stay as recorded. Several
     values, separated by commas, are tried in every combination. A log that an evaluation wrote needs --nodes.
     """
-    from app.workbench.whatif import Question, ask, count_log  # noqa: PLC0415 - compiled code is slow to load
+    from app.workbench.whatif import Question, count_log  # noqa: PLC0415 - compiled code is slow to load
 
-    given = _settings(warm_up, every, horizon, {"sample_count": samples, "seed": seed, "min_windows": min_windows})
-    in_strata: dict[str, Any] = {} if strata is None else {"strata_us": strata_of(strata)}
-    settings = _chosen(given | in_strata, placement, forecast, budget)
-    recorded = _recorded(url, token, cloud, log)
-    questions = [Question(recorded, changes) for changes in _changes(nodes, sla, guarantee, eviction, flavor, settings)]
-    with progress_bar("deciding again") as progress:
-        answers = ask(questions, progress=progress)
+    numbers = {"sample_count": samples, "seed": seed, "min_windows": min_windows}
+    settings = _chosen(_settings(warm_up, every, horizon, strata, numbers), placement, forecast, budget)
+    changed = _changes(nodes, sla, guarantee, eviction, flavor, settings)
+    recorded = _of_cloud(url, token, cloud) if log is None else _of_file(log, context)
+    questions = [Question(recorded, changes) for changes in changed]
+    answers = _decided(questions)
     _print(count_log(recorded), [_told(question.changes) for question in questions], answers, as_json=as_json)
     _warn_of_a_short_log(recorded, questions)
 
 
 def _settings(
-    warm_up: str | None, every: str | None, horizon: str | None, numbers: dict[str, int | None]
-) -> dict[str, int]:
+    warm_up: str | None, every: str | None, horizon: str | None, strata: str | None, numbers: dict[str, int | None]
+) -> dict[str, Any]:
     """Return the fields of the policy that are given."""
     durations = {"warm_up_us": warm_up, "recompute_every_us": every, "horizon_us": horizon}
     given = {name: parse_duration(text) for name, text in durations.items() if text is not None}
@@ -156,7 +155,8 @@ def _settings(
             raise InputError("--every and --horizon must be above 0")
     if numbers["sample_count"] == 0:
         raise InputError("--samples must be above 0")
-    return given | {name: number for name, number in numbers.items() if number is not None}
+    in_strata: dict[str, Any] = {} if strata is None else {"strata_us": strata_of(strata)}
+    return given | {name: number for name, number in numbers.items() if number is not None} | in_strata
 
 
 def _chosen(
@@ -172,27 +172,37 @@ def _chosen(
     return [settings | dict(zip(given, chosen, strict=True)) for chosen in product(*given.values())]
 
 
-def _recorded(url: str | None, token: str | None, cloud: str | None, log: Path | None) -> list[Recorded]:
-    """Return the log of the running cloud or of the file. Raises InputError if there is none or it is empty."""
-    if log is not None:
-        from app.workbench.logcsv import read_log  # noqa: PLC0415 - only where it is asked for
-        from app.workbench.logevents import events_of  # noqa: PLC0415 - as above
+def _of_file(log: Path, context: typer.Context) -> list[Recorded]:
+    """Return the log of a file. Raises InputError if it is damaged, or if a running cloud is named beside it."""
+    from app.workbench.wholelog import read_whole_log  # noqa: PLC0415 - only where it is asked for
 
-        rows = list(read_log(log))
-        if not rows:
-            raise InputError(f"{log}: the log is empty")
-        return events_of(rows, Policy())
-    if url is None or cloud is None:
-        raise InputError("give a running cloud with --url and --cloud, or a log with --log")
+    sources = {name: context.get_parameter_source(name) for name in ("url", "token", "cloud")}
+    named = [f"--{name}" for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    if named:
+        raise InputError(f"--log is a log in place of a running cloud's: leave {' and '.join(named)} out, or --log")
+    with progress_bar(_READING) as progress:
+        return read_whole_log(log, progress)
+
+
+def _of_cloud(url: str, token: str | None, cloud: str | None) -> list[Recorded]:
+    """Return the log of a running cloud."""
     from app.domain.events.wire import of_wire  # noqa: PLC0415 - as above
 
     found = []
-    with connect(url, token) as client, progress_bar("reading the log") as progress:
-        last_seq = client.cloud(cloud).seq
-        for item in client.events(cloud):
+    with connect(url, token) as client, progress_bar(_READING) as progress:
+        name = cloud_meant(client, cloud)
+        last_seq = client.cloud(name).seq
+        for item in client.events(name):
             found.append(of_wire(dict(item.fields)))
             progress(item.seq, last_seq)
     return found
+
+
+def _decided(questions: Sequence[Question]) -> list[Account]:
+    from app.workbench.whatif import ask  # noqa: PLC0415 - compiled code is slow to load
+
+    with progress_bar("deciding again") as progress:
+        return ask(questions, progress=progress)
 
 
 def _changes(
@@ -208,7 +218,7 @@ def _changes(
 
     flavors = dict(each(flavor, _renaming))
     platforms, evictions = _or_as_it_was(each(nodes, parse_nodes)), _or_as_it_was(each(eviction, eviction_policy))
-    promises = _promises(each(guarantee, guarantee_named), each(sla, parse_sla))
+    promises = _promises(each(guarantee, parse_guarantee), each(sla, parse_sla))
     return [
         Changes(platform, probability, promise, victims, flavors, own)
         for platform, victims, own, (promise, probability) in product(platforms, evictions, settings, promises)

@@ -45,6 +45,11 @@ def estimated(probability: float | None) -> str:
     return "not certified" if probability is not None and probability >= 1 else percent(probability)
 
 
+def counted(number: int, one: str) -> str:
+    """Return a number of things, whose word takes an s where they are not one."""
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"
+
+
 def state(name: str) -> Text:
     """Return a status or an outcome; its colour only repeats the word."""
     return Text(name, style=_STYLES.get(name, ""))

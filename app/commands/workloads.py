@@ -14,7 +14,7 @@ import typer
 
 from app.commands import options
 from app.commands.outcomes import print_outcome
-from app.commands.output import progress_bar
+from app.commands.output import STDERR, progress_bar
 from app.domain.budgets import BudgetUnit
 from app.domain.inputs import InputError, parse_bytes, parse_duration, parse_nodes
 from app.domain.policies import FORECAST, new_policy
@@ -22,11 +22,12 @@ from app.domain.strata import BOUNDARIES, MOST_BOUNDARIES
 from app.domain.times import DAY_US
 from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
 from app.workbench.tally import Scenario
-from app.workbench.workload import load_workload, read_trace, write_trace
+from app.workbench.workload import Workload, load_workload, read_trace, write_trace
 from tenure_client import TenureClient
 
 _TIMEOUT_S = 900.0
 """A start that crosses into a new epoch waits for its table."""
+_BASELINE = "--no-sla"
 _WORKLOAD = "--nodes 31x32 --on-demand DS5-trace.txt --spot DS6-trace.txt --sla 0.01"
 
 
@@ -76,7 +77,7 @@ def drive(
         promised, guarantee, eviction, every, samples, horizon, history, seed, forecast, strata, min_windows
     )
     policy = replace(policy, placement=placement_named(placement), budget=budget_named(budget))
-    scenario = Scenario(parse_nodes(nodes), load_workload(on_demand, spot, parse_duration(spot_delay)), policy)
+    scenario = Scenario(parse_nodes(nodes), workload_of(on_demand, spot, spot_delay), policy)
     with TenureClient(url, token, retry_s=parse_duration(retry_for) / 1e6, timeout_s=_TIMEOUT_S) as client:
         _drive(client, cloud, scenario, batch, as_json=as_json)
 
@@ -148,6 +149,19 @@ def trace_jobs(
         write_jobs(jobs, file or sys.stdout)
 
 
+def workload_of(on_demand: Path, spot: Path, spot_delay: str) -> Workload:
+    """Return the workload of two trace files. Say so if the delay leaves none of the spot instances."""
+    workload = load_workload(on_demand, spot, parse_duration(spot_delay))
+    if not workload.spot and read_trace(spot):
+        STDERR.print(
+            f"note: no spot start falls within the on-demand trace: it begins --spot-delay {spot_delay} late",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+    return workload
+
+
 def sla_of(sla: float | None, *, no_sla: bool) -> float | None:
     """Return the eviction probability to keep; None without an SLA."""
     if no_sla:
@@ -157,10 +171,10 @@ def sla_of(sla: float | None, *, no_sla: bool) -> float | None:
     return check_sla(0.01 if sla is None else sla)
 
 
-def check_sla(probability: float) -> float:
-    """Return the probability. Raises InputError unless it is between 0 and 1."""
+def check_sla(probability: float, baseline: str = _BASELINE) -> float:
+    """Return the probability. Raises InputError unless it is between 0 and 1. `baseline` asks for no SLA."""
     if not 0 < probability < 1:
-        raise InputError(f"--sla {probability:g} is not between 0 and 1; --no-sla admits whatever fits")
+        raise InputError(f"--sla {probability:g} is not between 0 and 1; `{baseline}` admits whatever fits")
     return probability
 
 
@@ -222,12 +236,12 @@ def _history(text: str, every_us: int) -> int | None:
     return window_us
 
 
-def guarantee_named(text: str) -> Guarantee:
-    """Return the guarantee of this name on the command line."""
+def guarantee_named(text: str, baseline: str = _BASELINE) -> Guarantee:
+    """Return the guarantee of this name on the command line. `baseline` asks for none."""
     known = [guarantee.replace("_", "-") for guarantee in Guarantee if guarantee is not Guarantee.NONE]
     if text not in known:
         names = " or ".join(known)
-        raise InputError(f"--guarantee {text!r} is unknown: write {names}, or leave the SLA out with --no-sla")
+        raise InputError(f"--guarantee {text!r} is unknown: write {names}, or `{baseline}` for no SLA")
     return Guarantee(text.replace("-", "_"))
 
 

@@ -261,7 +261,7 @@ class Invalid(TenureError):
 
 
 class TimeMissing(Invalid):
-    """The cloud has an external clock, so each request must carry its time."""
+    """The cloud has an external clock, so a request about an instance must carry its time."""
 
 
 class TimeUnexpected(Invalid):

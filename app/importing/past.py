@@ -128,7 +128,9 @@ class Past:
             return None
         if chosen[1] > cores:
             self.findings.add(PastRule.ROUNDED_UP, place)
-        self.add_flavor(chosen[0], Resources(chosen[1]))
+        if chosen[0] not in self.flavors:
+            for name, size in sizes.named or (chosen,):  # those that are named are all the cloud's, in use or not
+                self.add_flavor(name, Resources(size))
         return chosen[0]
 
     def pieces(self, cores: int, place: FileLine, sizes: Sizes) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from math import inf, isnan, nan
 import numpy as np
 
 from app.domain.errors import FlavorNotFound, PlanInvalid, TableNotFound
+from app.domain.flavors import told_flavors
 from app.domain.times import DAY_US, SECOND_US
 from app.domain.values import Resources
 from app.federation.promising import NoPromise, PeerPromise, PromisesOfPeers
@@ -131,7 +132,8 @@ class PlanPlaces:
             raise TableNotFound(f"no table of quotes of cloud {asked.cloud!r} was published yet")
         cloud, now_us = await self._scheduler.present(asked.cloud)
         if asked.flavor not in cloud.flavors:
-            raise FlavorNotFound(f"cloud {asked.cloud!r} has no flavor {asked.flavor!r}")
+            known = told_flavors(cloud.flavors)
+            raise FlavorNotFound(f"cloud {asked.cloud!r} has no flavor {asked.flavor!r}: there {known}")
         told = await present_survival(table, cloud, asked.flavor, now_us, CONFIDENCE)
         pool = PlanPool(
             f"cloud {asked.cloud}",

@@ -8,7 +8,7 @@ eviction repeat what their start said.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, TypeVar
@@ -47,6 +47,7 @@ from app.workbench.csvfigures import (
 )
 from app.workbench.logcells import COMPOSED, NO_STRATA, Cells
 from app.workbench.logcolumns import COLUMNS, PROMISED_COLUMNS
+from app.workbench.workload import CSV_HEADER
 
 T = TypeVar("T")
 
@@ -271,13 +272,20 @@ def read_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, LogRow]]:
     """Yield the rows of a log, each with its line's number. The header comes first; `name` is for errors."""
     reader = csv.DictReader(lines, strict=True)
     try:
-        missing = [column for column in PROMISED_COLUMNS if column not in (reader.fieldnames or ())]
-        if missing:
-            raise InputError(f"{name}, line 1: the columns {', '.join(missing)} are missing")
+        _check_header(reader.fieldnames or (), name)
         for cells in reader:
             yield reader.line_num, _row(cells, f"{name}, line {reader.line_num}")
     except csv.Error as error:
         raise InputError(f"{name}, line {reader.line_num + 1}: is not a CSV file: {error}") from error
+
+
+def _check_header(columns: Sequence[str], name: str) -> None:
+    if [*columns] == CSV_HEADER or " ".join(columns[:1]).startswith("START "):
+        writers = "`tenure log export` and `tenure evaluate --log` write one"
+        raise InputError(f"{name}: this is a workload, not a log; {writers}")
+    missing = [column for column in PROMISED_COLUMNS if column not in columns]
+    if missing:
+        raise InputError(f"{name}, line 1: the columns {', '.join(missing)} are missing")
 
 
 def _row(cells: Cells, place: str) -> LogRow:

@@ -35,16 +35,23 @@ from app.workbench.logcsv import LogRow
 Reader: TypeAlias = Callable[[LogRow, Policy], Any]
 
 
-def events_of(rows: Sequence[LogRow], base: Policy) -> list[Recorded]:
-    """Yield the events with new numbers; victims are told by their evictions. Raises InputError for a bad row."""
+def _place_of(index: int) -> str:
+    return f"event {index + 1} of the log"
+
+
+def events_of(rows: Sequence[LogRow], base: Policy, place_of: Callable[[int], str] = _place_of) -> list[Recorded]:
+    """Return the events with new numbers; victims are told by their evictions.
+
+    Raises InputError for a bad row; `place_of` says where it is, by its index.
+    """
     events: list[Event] = [] if any(row.kind == "cloud_created" for row in rows) else _opening(rows, base)
     opened = len(events)
     policy = events[0].policy if events and isinstance(events[0], CloudCreated) else base
-    for row in rows:
+    for index, row in enumerate(rows):
         try:
             event = _event(row, policy)
         except (ValueError, KeyError) as error:
-            raise InputError(f"event {row.seq} of the log cannot be read back: {error}") from error
+            raise InputError(f"{place_of(index)}: it cannot be read back: {error}") from error
         if isinstance(event, CloudCreated | PolicyChanged):
             policy = event.policy
         if isinstance(event, InstanceEvicted | EvictionScheduled):
@@ -65,7 +72,7 @@ def _opening(rows: Sequence[LogRow], base: Policy) -> list[Event]:
         policy = replace(
             base, eviction_probability=probability, guarantee=_guarantee(rows, base), budget=_budget(rows, base)
         )
-    flavors = {_flavor(row): row.demand for row in rows if row.instance_id is not None}
+    flavors = {flavor_told(row): row.demand for row in rows if row.instance_id is not None}
     return [
         CloudCreated(at_us=0, policy=policy),
         *(FlavorAdded(at_us=0, flavor=name, demand=demand) for name, demand in flavors.items()),
@@ -88,7 +95,8 @@ def _budget(rows: Sequence[LogRow], base: Policy) -> BudgetUnit:
     return BudgetUnit.CORE_HOURS if by_core_hours else BudgetUnit.INSTANCES
 
 
-def _flavor(row: LogRow) -> str:
+def flavor_told(row: LogRow) -> str:
+    """Return the flavor of a line; older lines tell its cores only."""
     return row.flavor or flavor_name(row.demand.cores)
 
 
@@ -191,7 +199,7 @@ _COLUMN_OF = {
 _READ: dict[str, Reader] = {
     "instance_id": _name,
     "policy": _policy,
-    "flavor": lambda row, _: _flavor(row),
+    "flavor": lambda row, _: flavor_told(row),
     "basis": _basis,
     "victims": lambda *_: (),
     "is_automatic": lambda row, _: row.automatic is not None,

@@ -36,6 +36,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.flavors import told_flavors
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name, node_name
 from app.domain.policies import GUARANTEES
@@ -146,7 +147,7 @@ def check_question(question: Question) -> None:
     known = question.flavors()
     for old, new in question.changes.flavors.items():
         if old not in known:
-            raise InputError(f"the log has no flavor {old!r}: it has {', '.join(sorted(known))}")
+            raise InputError(f"the log has no flavor {old!r}: there {told_flavors(sorted(known))}")
         if new not in known and not (new.isdecimal() and int(new)):
             raise InputError(f"{new!r} is neither a flavor of the log nor a number of cores")
 

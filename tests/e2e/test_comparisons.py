@@ -117,8 +117,5 @@ def test_what_if_of_a_cloud(cloud: list[str], crowded_days: list[str], directory
 
 
 def test_what_if_without_a_log(service: Process) -> None:
-    done = tenure_here("whatif", "--url", service.url)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--cloud" in done.stderr
     done = tenure_here("whatif", "--url", service.url, "--token", TOKEN, "--cloud", "none")
     assert done.returncode == 1

@@ -17,6 +17,7 @@ from tenure_client import (
     ArgumentInvalid,
     AsyncTenureClient,
     Market,
+    NameInvalid,
     NotConnected,
     ServiceRefused,
     ServiceUnreachable,
@@ -314,8 +315,12 @@ def test_who_asks_and_in_which_version(kind: type[Waits]) -> None:
 def test_names_cannot_leave_their_place_in_the_path(kind: type[Waits]) -> None:
     service = Failing([], "OK")
     with pytest.raises(AnswerUnreadable):
-        kind(service).ask("node", "a/../b", "x?y#z")
-    assert service.requests[0].url.raw_path == b"/v1/clouds/a%2F..%2Fb/nodes/x%3Fy%23z"
+        kind(service).ask("node", "a\\..\\b", "x?y#z")
+    assert service.requests[0].url.raw_path == b"/v1/clouds/a%5C..%5Cb/nodes/x%3Fy%23z"
+    for name in ("a/../b", "", ".", ".."):
+        with pytest.raises(NameInvalid):
+            kind(service).ask("node", name, "n")
+    assert len(service.requests) == 1
 
 
 def test_a_list_is_read_page_by_page(kind: type[Waits]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from app.admission.decide import decide_start
 from app.admission.kept import check_not_kept
 from app.admission.limits import MOST_RUNNING, is_full
-from app.domain.errors import FlavorNotFound, InstanceConflict, TooManyInstances
+from app.domain.errors import InstanceConflict, TooManyInstances
 from app.domain.events import (
     Event,
     InstanceRejected,
@@ -18,6 +18,7 @@ from app.domain.events import (
     JobEnded,
     JobRequested,
 )
+from app.domain.flavors import check_flavor
 from app.domain.jobs import AwayEnd, Federate
 from app.domain.requests import StartRequest
 from app.domain.values import Market
@@ -38,8 +39,7 @@ def decide_job(cloud: Cloud, asked: JobRequested) -> Sequence[Event]:
 
     A job that does not run here has ended, unless there are peers to ask.
     """
-    if asked.flavor not in cloud.flavors:
-        raise FlavorNotFound(f"there is no flavor {asked.flavor!r}")
+    check_flavor(cloud.flavors, asked.flavor)
     if is_full(cloud, asked.count):
         raise TooManyInstances(f"{cloud.machine_count} instances run here, and {MOST_RUNNING} may: stop some")
     found = None if asked.federate is Federate.ONLY else _starts(cloud, asked)

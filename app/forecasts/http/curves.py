@@ -5,7 +5,8 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.domain.errors import FlavorNotFound, TableNotFound
+from app.domain.errors import TableNotFound
+from app.domain.flavors import check_flavor
 from app.forecasts.curves import curves_now
 from app.forecasts.http.missing import no_table_yet
 from app.forecasts.table_reads import TableReads
@@ -26,8 +27,7 @@ async def read_curves(request: Request) -> Response:
     flavor, name = read_query(request, CurvesQuery).flavor, request.path_params["cloud"]
     table = await reached(request, TableReads).newest(name)
     cloud, now_us = await reached(request, Scheduler).present(name)
-    if flavor not in cloud.flavors:
-        raise FlavorNotFound(f"there is no flavor {flavor!r}")
+    check_flavor(cloud.flavors, flavor)
     if table is None:
         raise TableNotFound(no_table_yet(name, cloud, now_us))
     policy, slots = cloud.policy, cloud.available_slots(flavor)

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from app.admission.quote import quotes_of_now
 from app.domain.errors import FlavorNotFound, TableNotFound
+from app.domain.flavors import check_flavor, told_flavors
 from app.engine.cloud import Cloud
 from app.forecasts.evidence import evidence_in_force
 from app.forecasts.http.missing import no_table_yet
@@ -108,7 +109,7 @@ async def _answer_table(request: Request, epoch: int | None) -> Response:
     name = request.path_params["cloud"]
     stored, table = await reached(request, TableReads).table(name, epoch)
     if query.flavor is not None and query.flavor not in table.flavors:
-        raise FlavorNotFound(f"the table has no flavor {query.flavor!r}")
+        raise FlavorNotFound(f"the table has no flavor {query.flavor!r}: there {told_flavors(table.flavors)}")
     flavors = [*table.flavors] if query.flavor is None else [query.flavor]
     return respond(await in_turns(table_answer(name, stored, table, flavors)))
 
@@ -116,8 +117,7 @@ async def _answer_table(request: Request, epoch: int | None) -> Response:
 def _flavors_asked(cloud: Cloud, flavor: str | None) -> list[str]:
     if flavor is None:
         return [*cloud.flavors]
-    if flavor not in cloud.flavors:
-        raise FlavorNotFound(f"there is no flavor {flavor!r}")
+    check_flavor(cloud.flavors, flavor)
     return [flavor]
 
 

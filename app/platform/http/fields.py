@@ -146,6 +146,7 @@ Time = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time", "examples": ["1970-01-02T00:00:00Z"]}),
 ]
 AT = "When, on a cloud with an external clock; leave it out where the clock is the server's."
+AT_OR_NOW = f"{AT} A change of the cloud without it happens at the time of its log."
 
 
 def optional_seconds(us: int | None) -> int | float | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.domain.errors import FlavorNotFound
+from app.domain.flavors import check_flavor
 from app.domain.times import to_datetime
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.page_forms import PageQuery, next_link, page_after
@@ -115,6 +115,5 @@ async def _answer_flavor(
     request: Request, name: str, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response:
     cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
-    if name not in cloud.flavors:
-        raise FlavorNotFound(f"there is no flavor {name!r}")
+    check_flavor(cloud.flavors, name)
     return respond(flavor_answer(cloud.flavors[name], cloud.available_slots(name)), status, headers)

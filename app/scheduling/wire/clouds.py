@@ -15,7 +15,7 @@ from app.domain.strata import MOST_BOUNDARIES
 from app.domain.times import to_datetime
 from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
 from app.engine.cloud import Cloud
-from app.platform.http.fields import AT, WHOLE, Body, Name, PositiveSeconds, Probability, Time, WholeSeconds
+from app.platform.http.fields import AT, AT_OR_NOW, WHOLE, Body, Name, PositiveSeconds, Probability, Time, WholeSeconds
 from tenure_client.forms.answer import answer_of
 from tenure_client.forms.clouds import CloudAnswer, CountsAnswer, PolicyAnswer
 
@@ -179,14 +179,14 @@ class CloudBody(Body):
 
     name: Name
     policy: PolicyBody = Field(PolicyBody(), description="The cloud's SLA policy. Fields left out take their defaults.")
-    at_us: Time | None = Field(None, description=f"{AT} The log begins then; by default at second 0.")
+    at_us: Time | None = Field(None, description=f"{AT} The log begins then; by default at second 0, in 1970.")
 
 
 class CloudChange(Body):
     """A change of a cloud."""
 
     policy: PolicyChange
-    at_us: Time | None = Field(None, description=AT)
+    at_us: Time | None = Field(None, description=AT_OR_NOW)
     jump: bool = Field(
         default=False, description="Allow `at` to be further ahead than `clock_step_s`; the cloud's time moves there."
     )

@@ -29,6 +29,7 @@ from app.domain.values import Basis, EvictionReason, Floor, InstanceStatus, Mark
 from app.domain.wanted import Wanted
 from app.platform.http.fields import (
     AT,
+    AT_OR_NOW,
     WHOLE,
     Body,
     Name,
@@ -170,7 +171,7 @@ class DrillBody(Body):
     instance_id: Name | None = Field(
         None, alias="instance", description="A running spot instance; by default the one started last."
     )
-    at_us: Time | None = Field(None, description=AT)
+    at_us: Time | None = Field(None, description=AT_OR_NOW)
 
 
 class Verdict(StrEnum):

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from app.domain.values import Resources
 from app.engine.cloud import Flavor, Node
-from app.platform.http.fields import AT, Body, Cores, Name, Query, Size, Time
+from app.platform.http.fields import AT, AT_OR_NOW, Body, Cores, Name, Query, Size, Time
 from tenure_client.forms.answer import answer_of
 from tenure_client.forms.nodes import FlavorAnswer, NodeAnswer, ResourcesAnswer
 
@@ -24,7 +24,7 @@ class NodeBody(Body):
     cores: Cores
     memory_mib: Size = Field(0, description="0: memory is not counted on this node.")
     disk_gib: Size = Field(0, description="0: disk is not counted on this node.")
-    at_us: Time | None = Field(None, description=AT)
+    at_us: Time | None = Field(None, description=AT_OR_NOW)
 
     def resources(self) -> Resources:
         return Resources(self.cores, self.memory_mib, self.disk_gib)
@@ -37,7 +37,7 @@ class FlavorBody(Body):
     cores: Cores
     memory_mib: Size = Field(0, description="0: the flavor asks for no memory.")
     disk_gib: Size = Field(0, description="0: the flavor asks for no disk.")
-    at_us: Time | None = Field(None, description=AT)
+    at_us: Time | None = Field(None, description=AT_OR_NOW)
 
     def resources(self) -> Resources:
         return Resources(self.cores, self.memory_mib, self.disk_gib)

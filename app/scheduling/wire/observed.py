@@ -9,7 +9,7 @@ from app.domain.events import EvictionScheduled, InstanceEvicted, InstanceMoved,
 from app.domain.requests import AbortRequest, ObserveRequest
 from app.domain.times import to_datetime
 from app.domain.values import Resources
-from app.platform.http.fields import AT, Body, Cores, Name, Size, Time
+from app.platform.http.fields import AT, AT_OR_NOW, Body, Cores, Name, Size, Time
 from app.scheduling.wire.nodes import resources_answer
 from tenure_client.forms.instances import ObservationAnswer
 from tenure_client.forms.nodes import VictimAnswer
@@ -55,7 +55,7 @@ class ResizeBody(Body):
     cores: Cores
     memory_mib: Size = Field(0, description="0: memory is not counted on this node.")
     disk_gib: Size = Field(0, description="0: disk is not counted on this node.")
-    at_us: Time | None = Field(None, description=AT)
+    at_us: Time | None = Field(None, description=AT_OR_NOW)
 
     def resources(self) -> Resources:
         return Resources(self.cores, self.memory_mib, self.disk_gib)

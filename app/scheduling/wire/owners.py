@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from app.domain.times import SECOND_US, seconds
 from app.engine.cloud import Quota
-from app.platform.http.fields import AT, WHOLE, Body, Time
+from app.platform.http.fields import AT_OR_NOW, WHOLE, Body, Time
 from app.scheduling.owners import OwnerStanding
 from tenure_client.forms.owners import OwnerAnswer, OwnerQuotaAnswer
 
@@ -29,7 +29,7 @@ class QuotaBody(Body):
     overrun_share: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None, description="The core-hours that its instances may overrun for each within a declared lifetime."
     )
-    at_us: Time | None = Field(None, description=AT)
+    at_us: Time | None = Field(None, description=AT_OR_NOW)
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:

@@ -16,6 +16,7 @@ from app.workbench.audit.world import (
     resize,
 )
 from app.workbench.logcsv import LogRow
+from app.workbench.policylines import policy_fault
 
 
 def check_node_added(world: World, row: LogRow) -> None:
@@ -52,6 +53,8 @@ def check_node_resized(world: World, row: LogRow) -> None:
 
 def check_policy(world: World, row: LogRow) -> None:
     """Take over a new policy: the guarantee in force, the grace period, the choice of nodes and victims."""
+    fault = policy_fault(row)
+    require(row, Rule.FOLD, fault is None, f"{fault}")
     known = row.guarantee is None or row.guarantee in set(Guarantee)
     require(row, Rule.FOLD, known, f"the guarantee {row.guarantee!r} is unknown")
     is_told = row.guarantee is not None or world.guarantee is None

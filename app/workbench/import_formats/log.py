@@ -2,7 +2,7 @@
 
 The promises in the log rest on tables that are not here. So promises are dropped, and so are spot starts that were
 rejected. An evicted instance ends at its declared lifetime, unless the engine evicts it again, as it will on the same
-platform. A log that breaks its own rules (docs/log.md) is a broken file.
+platform. A log that breaks its own rules (docs/log.md) is a broken file, also where it is decided again as it stands.
 """
 
 from __future__ import annotations
@@ -11,20 +11,30 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from app.domain.events.registry import INDECISIVE
+from app.domain.events.registry import ENDS, INDECISIVE, STARTS
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name
 from app.domain.requests import MOST_MEMBERS
 from app.domain.times import MAX_TIME_US
-from app.domain.values import EvictionPolicy, Market, Resources
+from app.domain.values import EvictionPolicy, Forecast, Guarantee, Market, Placement, Resources
 from app.engine.cluster import UNCOUNTED
 from app.importing.past import Past, is_name
 from app.importing.rules.pastrules import PastRule
 from app.importing.rules.records import FileLine, PastChange, PastInstance
 from app.workbench.logcolumns import PROMISED_COLUMNS
 from app.workbench.logcsv import LogRow, read_rows
+from app.workbench.policylines import policy_fault
 
 LOG_COLUMNS = PROMISED_COLUMNS
+_WORDS = {
+    name: frozenset(map(str, words))
+    for name, words in (
+        ("eviction_policy", EvictionPolicy),
+        ("guarantee", Guarantee),
+        ("forecast", Forecast),
+        ("placement", Placement),
+    )
+}
 
 
 class _OpenStart(NamedTuple):
@@ -37,7 +47,7 @@ class _OpenStart(NamedTuple):
 
 def read_past_log(past: Past, lines: Iterable[str]) -> None:
     """Read the one file of the past. Raises InputError with the line that breaks a rule."""
-    reader = _LogReader(past)
+    reader = LogReader(past)
     for line, row in read_rows(lines, past.files[0]):
         past.line_count += 1
         reader.take(line, row)
@@ -49,11 +59,14 @@ def _is_size(resources: Resources) -> bool:
     return 0 <= min(resources) <= max(resources) < UNCOUNTED and max(resources) > 0
 
 
-class _LogReader:
+class LogReader:
+    """Takes a log event by event into a past, and refuses the line that breaks a rule."""
+
     def __init__(self, past: Past) -> None:
         self._past = past
         self._running: dict[str, _OpenStart] = {}
         self._rooms = set[str | None]()
+        self._taken_rooms = set[str | None]()
         self._nodes: set[str] = set()
         self._seq = 0
         self._at_us = 0
@@ -73,7 +86,7 @@ class _LogReader:
             "instance_extended": self._extended,
             **dict.fromkeys(INDECISIVE, partial(self._left_out, PastRule.NOTICE)),
             **dict.fromkeys(("quota_set", "quota_removed"), partial(self._left_out, PastRule.QUOTA)),
-            "instance_moved": partial(self._left_out, PastRule.MOVE),
+            "instance_moved": self._moved,
         }
 
     def take(self, line: int, row: LogRow) -> None:
@@ -84,14 +97,12 @@ class _LogReader:
             raise self._broken(line, "time runs backwards" if row.at_us < self._at_us else "time is beyond 9999")
         if row.kind not in self._takes:
             raise self._broken(line, f"the kind {row.kind!r} is unknown")
-        for name in (row.instance_id, row.node, row.flavor):
-            if name is not None and not is_name(name):
-                raise self._broken(line, f"{name!r} is not an id or a name")
+        self._check_cells(line, row)
         self._seq, self._at_us = row.seq, row.at_us
         if row.kind == "room_held":
             self._rooms.add(row.instance_id)
         if row.instance_id in self._rooms:
-            self._left_out(PastRule.NOTICE, line, row)
+            self._room(line, row)
         else:
             self._takes[row.kind](line, row)
 
@@ -101,14 +112,28 @@ class _LogReader:
             self._keep(started, None, started.line)
         self._past.scratch.cut_after(self._at_us)
 
+    def _check_cells(self, line: int, row: LogRow) -> None:
+        """Raise InputError for a cell that no line may have."""
+        for name in (row.instance_id, row.node, row.flavor):
+            if name is not None and not is_name(name):
+                raise self._broken(line, f"{name!r} is not an id or a name")
+        for column, words in _WORDS.items():
+            word = getattr(row, column)
+            if word is not None and word not in words:
+                raise self._broken(line, f"the {column.replace('_', ' ')} {word!r} is unknown")
+        if row.probability is not None and not 0 < row.probability < 1:
+            raise self._broken(line, f"the probability {row.probability:g} is not between 0 and 1")
+
     def _broken(self, line: int, why: str) -> InputError:
         return InputError(f"{self._past.files[0]}, line {line}: {why}")
 
     def _policy(self, line: int, row: LogRow) -> None:
+        if (fault := policy_fault(row)) is not None:
+            raise self._broken(line, fault)
+        if row.kind == "cloud_created" and row.seq != 1:
+            raise self._broken(line, "a cloud is created by the first event of its log")
         if row.eviction_policy is None:
             return
-        if row.eviction_policy not in set(EvictionPolicy):
-            raise self._broken(line, f"the eviction policy {row.eviction_policy!r} is unknown")
         if row.kind == "cloud_created":
             self._past.eviction_policy = EvictionPolicy(row.eviction_policy)
         else:
@@ -203,6 +228,21 @@ class _LogReader:
             raise self._broken(line, "its lifetime does not become longer, or too long")
         longer = started._replace(row=started.row._replace(lifetime_us=row.lifetime_us))
         self._running[row.instance_id or ""] = longer
+
+    def _room(self, line: int, row: LogRow) -> None:
+        """Leave out an instance that stands for held room."""
+        if row.kind in STARTS:
+            self._taken_rooms.add(row.instance_id)
+        elif row.kind in ENDS and row.instance_id not in self._taken_rooms:
+            raise self._broken(line, f"instance {row.instance_id!r} ends but does not run")
+        elif row.kind in ENDS:
+            self._taken_rooms.remove(row.instance_id)
+        self._left_out(PastRule.NOTICE, line, row)
+
+    def _moved(self, line: int, row: LogRow) -> None:
+        if row.instance_id not in self._running:
+            raise self._broken(line, f"instance {row.instance_id!r} is moved but does not run")
+        self._left_out(PastRule.MOVE, line, row)
 
     def _left_out(self, rule: PastRule, line: int, _: LogRow) -> None:
         self._past.findings.add(rule, FileLine(0, line))

@@ -12,6 +12,7 @@ from enum import Enum, StrEnum
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
+from tenure_client.errors import NameInvalid
 from tenure_client.forms.advice import BidAdviceAnswer, CheckpointAdviceAnswer
 from tenure_client.forms.answer import Json
 from tenure_client.forms.clouds import CloudAnswer, CloudsAnswer
@@ -132,9 +133,19 @@ class Endpoint(Generic[T]):
     def call(
         self, *, query: Mapping[str, Any] | None = None, body: Mapping[str, Any] | None = None, **places: str | int
     ) -> Call[T]:
-        """Return a request to the path with these places. None in query or body is left out."""
-        path = self.path.format(**{name: quote(str(place), safe="") for name, place in places.items()})
+        """Return a request to the path with these places. None in query or body is left out. Raise NameInvalid."""
+        path = self.path.format(**{name: _in_path(name, str(place)) for name, place in places.items()})
         return Call(self, path, _given(query or {}), None if body is None else _given(body))
+
+
+_FOLDERS = {"", ".", ".."}
+
+
+def _in_path(kind: str, text: str) -> str:
+    """Return a name or an id as a path holds it."""
+    if text in _FOLDERS or "/" in text:
+        raise NameInvalid(f"{text!r} is not the name or id of {'an' if kind[0] in 'aeio' else 'a'} {kind}")
+    return quote(text, safe="")
 
 
 @dataclass(frozen=True, slots=True)

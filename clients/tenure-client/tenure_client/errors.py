@@ -2,6 +2,7 @@
 
     ClientError
     +-- ArgumentInvalid             the client was made with a URL or a token that cannot be one
+    +-- NameInvalid                 nothing can have a name or an id like that
     +-- ServiceUnreachable          no answer, or only that the service is not ready, for as long as was allowed
     |   +-- NotConnected            nobody accepted a connection
     +-- AnswerUnreadable            an answer that is not in the documented form, as of another kind of server
@@ -27,6 +28,10 @@ class ArgumentInvalid(ClientError):
     def __init__(self, argument: str, detail: str) -> None:
         super().__init__(detail)
         self.argument = argument
+
+
+class NameInvalid(ClientError):
+    """Nothing that a path names can be called that: it is empty, holds a slash, or means a folder."""
 
 
 class ServiceUnreachable(ClientError):
