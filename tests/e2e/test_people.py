@@ -291,7 +291,7 @@ def test_a_follower_sees_every_event_once_whatever_happens_to_the_service(databa
     ("arguments", "status", "told"),
     [
         (["explain", "nobody"], 1, "there is no instance 'nobody'"),
-        (["explain", "a/../b"], 1, "404"),
+        (["explain", "a/../b"], 2, "'a/../b' is not the name or id of an instance"),
         (["sla", "--cloud", "none"], 1, "there is no cloud 'none'"),
         (["status", "--cloud", "none"], 1, "there is no cloud 'none'"),
         (["instances", "--after", "nobody"], 2, "preemptible.marker.invalid"),
