@@ -46,6 +46,8 @@ def slots_left(slots: int, count: int) -> int:
 
 def with_slots(outlook: Outlook, slots: int) -> Outlook:
     """Return the outlook as if so many slots were available, with as much more or less room as these take."""
+    if slots == outlook.slots:
+        return outlook
     more = (slots - outlook.slots) * outlook.demand
     if not more.any():
         return outlook
