@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from app.engine.cluster import Cluster, Ints
 from app.engine.compiled import bare, compiled, inlined
 
+FEW_CLASSES = 16
+"""The promise of a row is compared with all of so many classes, and searched for among more."""
+
 
 @compiled
 def exposure(
@@ -59,9 +62,6 @@ def is_followed(cluster: Cluster, oldest_first: Ints, at: int) -> bool:
             return True
         behind += 1
     return False
-
-
-FEW_CLASSES = 16
 
 
 @inlined
