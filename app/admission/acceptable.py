@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import ROUND_CEILING, Context
 
 from app.admission.bounds import is_out_of_bounds
 from app.admission.strata import longest_us
@@ -14,6 +15,8 @@ from app.domain.values import Acceptable, Basis, Guarantee, Policy, Rejection
 
 BY_PROMISE = frozenset({Rejection.SLA_UNATTAINABLE, Rejection.BUDGET_EXHAUSTED, Rejection.TOO_FEW_WINDOWS})
 """The refusals in whose place another lifetime or another promise may be accepted."""
+_ROUNDING = Context(prec=2, rounding=ROUND_CEILING)
+"""Proposed promises have two digits: each promise is a class of its own, and a cloud has few of them."""
 
 
 def find_acceptable(
@@ -81,10 +84,18 @@ def _longest_us(basis: Basis, refusal: Rejection) -> int | None:
 
 
 def _laxer(basis: Basis) -> tuple[float, ...]:
-    """Return the laxer promises to try: the risk itself, and twice the risk, which even an account in debt bears."""
-    return tuple(
-        promise for risk in _risk(basis) for promise in (risk, 2 * risk) if (basis.probability or 0.0) < promise < 1
-    )
+    """Return the laxer promises to try: the risk itself, and twice the risk, which even an account in debt bears.
+
+    Each is tried rounded up first.
+    """
+    enough = (factor * risk for risk in _risk(basis) for factor in (1, 2))
+    tried = (promise for exact in enough for promise in (rounded_up(exact), exact))
+    return tuple(promise for promise in tried if (basis.probability or 0.0) < promise < 1)
+
+
+def rounded_up(probability: float) -> float:
+    """Return the least number with two digits that is not below a probability."""
+    return float(_ROUNDING.create_decimal(repr(probability)))
 
 
 def _risk(basis: Basis) -> tuple[float, ...]:

@@ -318,7 +318,7 @@ def test_a_spot_start_rests_on_a_quote_and_a_refusal_tells_what_would_do(learned
     laxer = learned.spot("r2", lifetime_s=1200, eviction_probability=acceptable["eviction_probability"], at=at(23.5))
     assert laxer["status"] == "accepted"
     assert laxer["quote"]["lifetime_s"] > 1200
-    assert laxer["quote"]["estimated_eviction_probability"] == acceptable["eviction_probability"]
+    assert laxer["quote"]["estimated_eviction_probability"] <= acceptable["eviction_probability"]
     assert learned.spot("r0", lifetime_s=1200, eviction_probability=0.001, at=at(23.5)) == refused
 
 

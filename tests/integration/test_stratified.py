@@ -85,7 +85,8 @@ def test_a_start_rests_on_its_book_and_a_refusal_tells_what_would_do(story: Stor
     assert (refused["status"], refused["reason"]) == ("rejected", "budget_exhausted")
     assert (quote["book"]["from_s"], quote["book"]["below_s"], quote["book"]["admitted_by"]) == (86400, None, None)
     assert quote["budget"] is None
-    assert instead["eviction_probability"] == quote["estimated_eviction_probability"]
+    risk = quote["estimated_eviction_probability"]
+    assert risk <= instead["eviction_probability"] <= 1.1 * risk
     assert 0 < instead["lifetime_s"] == quote["book"]["affordable_lifetime_s"] < 60 * 86400
     laxer = story.start("laxer", 48, 60 * 86400, eviction_probability=instead["eviction_probability"])
     assert laxer["quote"]["book"]["admitted_by"] == "within"

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from app.admission.acceptable import acceptable_instead
+from app.admission.acceptable import acceptable_instead, rounded_up
 from app.admission.batch import Batch, decide_next
 from app.admission.bounds import is_out_of_bounds
 from app.admission.decide import decide_drill, decide_start, decide_stop
@@ -132,12 +132,29 @@ def test_all_that_is_proposed_is_accepted_when_it_is_sent(guarantee: Guarantee, 
 
 
 @pytest.mark.parametrize("guarantee", [Guarantee.PER_INSTANCE, Guarantee.STRATIFIED])
-def test_the_risk_itself_is_proposed_where_it_is_enough(guarantee: Guarantee) -> None:
-    request = StartRequest("s", Market.SPOT, "c1", 7 * DAY_US, None)
-    refused = decided(made(replace(POLICY, guarantee=guarantee)), request, 1)
+@pytest.mark.parametrize(("highest", "proposed"), [(0.4, 0.36), (0.355, 0.353)])
+def test_the_risk_is_proposed_where_it_is_enough(guarantee: Guarantee, highest: float, proposed: float) -> None:
+    """It is rounded up to two digits, but where the policy allows no such promise."""
+    request = StartRequest("s", Market.SPOT, "c1", round(7.06 * DAY_US), None)
+    refused = decided(made(replace(POLICY, guarantee=guarantee, highest_probability=highest)), request, 1)
     assert isinstance(refused, InstanceRejected)
     assert refused.acceptable is not None
-    assert refused.acceptable.probability == Rising().probability("c1", 1, 7 * DAY_US)
+    assert refused.acceptable.probability == proposed
+
+
+@pytest.mark.parametrize(
+    ("probability", "expected"),
+    [(0.35, 0.35), (0.35000000000000003, 0.36), (0.0101, 0.011), (1e-4, 1e-4), (0.991, 1.0), (1.0000001e-7, 1.1e-7)],
+)
+def test_a_promise_is_rounded_up_to_two_digits(probability: float, expected: float) -> None:
+    assert rounded_up(probability) == expected
+
+
+def test_what_is_rounded_up_is_never_below() -> None:
+    rng = Random(1)
+    for _ in range(10_000):
+        probability = rng.random() ** rng.randint(1, 20)
+        assert probability <= rounded_up(probability) <= 1.1 * probability + 1e-300
 
 
 @pytest.mark.parametrize("guarantee", [Guarantee.PER_INSTANCE, Guarantee.STRATIFIED])
