@@ -39,6 +39,9 @@ class Charge:
         borne = max(self.risk - to_bear, 0.0)
         return min(self.promised, 4 * borne) - min(self.promised, 4 * self.risk)
 
+    def left_part(self, now_us: int) -> float:
+        return max(self.deadline_us - now_us, 0) / max(self.lifetime_us, 1)
+
     def left_at(self, now_us: int) -> float:
         left_us = self.deadline_us - now_us
         return self.risk / max(self.lifetime_us, 1) * left_us if left_us > 0 else 0.0
@@ -49,7 +52,8 @@ class PlainBook:
     earned: float = 0.0
     evicted: int = 0
     running: dict[str, Charge] = field(default_factory=dict)
-    entered: list[float] = field(default_factory=list)
+    entered: list[tuple[float, float]] = field(default_factory=list)
+    """Starts and core-hours that were entered; below zero, the parts that stopped early did not run."""
     earned_hours: float = 0.0
     evicted_hours: float = 0.0
 
@@ -89,6 +93,8 @@ class PlainBooks:
             unused = charge.unused(at_us)
             book.earned += unused
             book.earned_hours += charge.hours * unused
+            left = charge.left_part(at_us)
+            book.entered.append((-left, -left * charge.hours))
 
     def follow(self, boundaries_us: tuple[int, ...], unit: BudgetUnit) -> None:
         if (boundaries_us, unit) != (self.boundaries_us, self.unit):
@@ -103,7 +109,7 @@ class PlainBooks:
             book.earned += min(event.basis.probability, 4 * risk)
             hours = event.count * self.cores[event.flavor] * lifetime_us / 3_600_000_000
             book.earned_hours += hours * min(event.basis.probability, 4 * risk)
-            book.entered.append(hours)
+            book.entered.append((1.0, hours))
             book.running[event.instance_id] = Charge(
                 risk, lifetime_us, event.at_us + lifetime_us, hours, event.basis.probability
             )
@@ -139,19 +145,22 @@ class PlainBooks:
     def hours_standing(self, probability: float, lifetime_us: int, now_us: int) -> Sequence[float | None]:
         """Of the same book, in core-hours: earned, committed; the mean entered; those evicted, and of risky ones."""
         book, stratum = self.book(probability, lifetime_us), sum(lifetime_us >= one for one in self.boundaries_us)
-        counted = (
-            [book.entered]
-            if book.entered
-            else [one.entered for (_, at), one in sorted(self.books.items(), key=itemgetter(0)) if at == stratum]
-        )
-        totals, count = [sum_in_order(hours) for hours in counted], sum(map(len, counted))
+        of_stratum = [one for (_, at), one in sorted(self.books.items(), key=itemgetter(0)) if at == stratum]
         lefts = [(one.left_at(now_us), one.hours) for one in book.running.values()]
         committed = sum(floor(left * hours * HOUR_PARTS) for left, hours in lefts) / HOUR_PARTS
         risky = (
             sum(floor(hours * HOUR_PARTS) for hours in self.risky_hours(probability, lifetime_us, now_us)) / HOUR_PARTS
         )
-        mean = sum_in_order(totals) / count if count else 0.0
+        own = mean_of([book])
+        mean = (mean_of(of_stratum) or 0.0) if own is None else own
         return book.earned_hours, committed, mean, book.evicted_hours, risky
+
+
+def mean_of(books: Sequence[PlainBook]) -> float | None:
+    """The mean core-hours of what was entered in these books, each book summed for itself; None if nothing was."""
+    counts, hours = ([sum_in_order([one[at] for one in book.entered]) for book in books] for at in (0, 1))
+    count = sum_in_order(counts)
+    return max(sum_in_order(hours), 0.0) / count if count > 2**-20 else None
 
 
 def sum_in_order(hours: Sequence[float]) -> float:

@@ -196,6 +196,40 @@ def test_one_huge_instance_does_not_spend_what_many_small_ones_earned() -> None:
     assert isinstance(admitted, InstanceStarted)
 
 
+@pytest.mark.parametrize(("gives_back", "mean"), [(True, 8.0), (False, 4.2)])
+def test_starts_that_stop_at_once_do_not_move_the_usual_weight(
+    tmp_path: Path, *, gives_back: bool, mean: float
+) -> None:
+    """Nineteen starts of four hours leave one of eight as it was; one that runs for half of its time counts as half."""
+    story, quotes = Story(replace(POLICY, gives_back=gives_back)), ProportionalQuotes(9000 * DAY_US)
+    story.add(*start(story, "runs", "c2", 4 * HOUR_US, quotes))
+    for number in range(19):
+        story.add(*start(story, f"i{number}", "c1", 4 * HOUR_US, quotes))
+        story.add(*decide_stop(story.cloud, f"i{number}", story.cloud.at_us))
+    usual = story.cloud.books(P, story.cloud.at_us)[1].mean_core_hours
+    assert usual == pytest.approx(mean)
+    story.add(*start(story, "half", "c4", 5 * HOUR_US, quotes))
+    story.add(*decide_stop(story.cloud, "half", story.cloud.at_us + 5 * HOUR_US // 2))
+    usual = story.cloud.books(P, story.cloud.at_us)[1].mean_core_hours
+    assert usual == pytest.approx((8 + 0.5 * 20) / 1.5 if gives_back else (8 + 19 * 4 + 20) / 21)
+    story.add(*start(story, "last", "c1", 4 * HOUR_US, quotes))
+    assert audited(story, tmp_path) is None
+
+
+@pytest.mark.parametrize("seed", seeds(4))
+def test_many_stops_leave_no_rounding_for_a_mean(seed: int) -> None:
+    """Weights as large as they may be, started and stopped at once, leave the stratum's mean to a start."""
+    rng, story = Random(seed), Story(replace(POLICY, strata_us=(), gives_back=True))
+    quotes = ProportionalQuotes(10**9 * DAY_US)
+    story.add(*start(story, "runs", "c1", 8 * HOUR_US, quotes, P))
+    for number in range(300):
+        lifetime_us = rng.randrange(10**7 * DAY_US)
+        story.add(*start(story, f"i{number}", "c4", lifetime_us, quotes, 4 * P))
+        story.add(*decide_stop(story.cloud, f"i{number}", story.cloud.at_us + rng.randrange(3)))
+    (of_stops,) = story.cloud.books(4 * P, story.cloud.at_us)
+    assert of_stops.mean_core_hours == pytest.approx(8.0)
+
+
 def start(
     story: Story, name: str, flavor: str, lifetime_us: int, quotes: ProportionalQuotes, promise: float = P
 ) -> Sequence[Event]:

@@ -29,6 +29,9 @@ from app.engine.cluster import Ints
 EARNING = 4.0
 """A start earns its risk so many times, and its promise at most."""
 
+LEAST_ENTERED = 2.0**-20
+"""A book in which less was entered has no mean of its own: what starts that stopped at once left is rounding."""
+
 BookKey = tuple[float, int]
 """A promise, and the position of a stratum."""
 
@@ -102,7 +105,7 @@ class Books:
         if self._head.policy.budget is BudgetUnit.CORE_HOURS:
             for key in sorted(self._accounts):  # their order decides the last digits
                 sums[key[1]] = _plus(sums[key[1]], self._accounts[key])
-        return [each.core_hours / each.entered if each.entered else 0.0 for each in sums]
+        return [_mean(each) for each in sums]
 
     def _promises(self, probabilities: Sequence[float]) -> tuple[NDArray[np.float64], list[int]]:
         """Return all promises that have an account or are among these, rising, and the places of these."""
@@ -156,13 +159,19 @@ class Books:
         return self._add(self._key(running.probability, running.book_lifetime_us), more)
 
     def _given_back(self, running: Running, at_us: int) -> BookAccount | None:
-        """Return, below zero, what an instance that stops has earned for risk not borne, if it gives that back."""
+        """Return, below zero, what an instance that stops has earned for risk not borne, if it gives that back.
+
+        In core-hours it also stands in the mean only for the part of its lifetime that it ran.
+        """
         promised, whole, policy = running.probability, running.whole_risk, self._head.policy
         if not (policy.gives_back or running.took_offer) or promised is None or whole is None:
             return None
         less = min(promised, EARNING * running.borne(at_us)) - min(promised, EARNING * whole)
         weight = self._weight(running, policy)
-        return BookAccount(less if weight is None else weight * less)
+        if weight is None:
+            return BookAccount(less)
+        unused = running.unused(at_us)
+        return BookAccount(weight * less, entered=-unused, core_hours=-unused * weight)
 
     def _extend(self, event: InstanceExtended) -> Undo | None:
         """Let the book of its first stratum earn by the whole risk and the longer lifetime, in place of the former."""
@@ -235,6 +244,11 @@ def _plus(a: BookAccount, b: BookAccount) -> BookAccount:
     return BookAccount._make(map(add, a, b))
 
 
+def _mean(account: BookAccount, otherwise: float = 0.0) -> float:
+    """Return the mean core-hours of what was entered, each by the part of its lifetime that it ran, if there is any."""
+    return max(account.core_hours, 0.0) / account.entered if account.entered > LEAST_ENTERED else otherwise
+
+
 def _entered(promised: float | None, risk: float | None, weight: float | None) -> BookAccount | None:
     """Return what a start adds to a book; None if it stands in none. `weight`: its core-hours, if these count."""
     if promised is None or risk is None:
@@ -273,7 +287,7 @@ def _books(
             account.evicted,
             parts / CORE_HOUR_PARTS,
             count,
-            mean_core_hours=account.core_hours / account.entered if account.entered else mean,
+            mean_core_hours=_mean(account, mean),
             evicted_core_hours=account.evicted_core_hours,
             risky_core_hours=of_risky / CORE_HOUR_PARTS,
         )

@@ -112,6 +112,10 @@ class Running:
         """The risk of the whole lifetime, borne and to be borne."""
         return self.risk if self.total_risk is None else self.total_risk
 
+    def unused(self, now_us: int) -> float:
+        """Return the part of its lifetime that is left to a spot instance."""
+        return max(self.deadline_us - now_us, 0) / max(self.lifetime_us or 0, 1)
+
     def borne(self, now_us: int) -> float:
         """Return the risk that the instance has borne by now. It bears an estimate in equal parts over its time."""
         if self.risk is None or self.whole_risk is None:
@@ -195,12 +199,13 @@ class BookAccount(NamedTuple):
     """The account of a stratum of one promise: what its starts have earned, and how many were evicted in time.
 
     If it counts core-hours, `earned` is in these, and it has the others too: the number of starts that were entered,
-    the core-hours that they declare, and those evicted. Else they are 0.
+    the core-hours that they declare, and those evicted. Else they are 0. A start that stopped early counts in the first
+    two for the part of its lifetime that it ran, if it gave back what it earned for the rest.
     """
 
     earned: float = 0.0
     evicted: int = 0
-    entered: int = 0
+    entered: float = 0.0
     core_hours: float = 0.0
     evicted_core_hours: float = 0.0
 

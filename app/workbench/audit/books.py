@@ -27,7 +27,8 @@ class BookSums(NamedTuple):
     """The figures that an entry adds to a book, or all of them: earned and evicted, by instances and by core-hours.
 
     `starts` and `core_hours`: how many were entered, and the core-hours that these declare. `as_borne`: earned, if all
-    that stopped gave back what they had not borne. It is the same where the log tells who did.
+    that stopped gave back what they had not borne. It is the same where the log tells who did. `run` and
+    `run_core_hours`: starts and core-hours by the part of the lifetime that ran, of those that gave back.
     """
 
     earned: float = 0.0
@@ -38,6 +39,8 @@ class BookSums(NamedTuple):
     evicted_core_hours: float = 0.0
     as_borne: float = 0.0
     as_borne_core_hours: float = 0.0
+    run: float = 0.0
+    run_core_hours: float = 0.0
 
     def plus(self, more: BookSums) -> BookSums:
         return BookSums._make(map(add, self, more))
@@ -76,7 +79,7 @@ def hours_of(row: LogRow, lifetime_us: int | None) -> float:
 def started(row: LogRow, earned: float) -> BookSums:
     """Return what a start, or what runs when the strata change, adds: `row` has its present lifetime."""
     hours = hours_of(row, row.lifetime_us)
-    return of_earned(earned, hours)._replace(starts=1, core_hours=hours)
+    return of_earned(earned, hours)._replace(starts=1, core_hours=hours, run=1.0, run_core_hours=hours)
 
 
 def of_earned(earned: float, hours: float) -> BookSums:
@@ -99,6 +102,12 @@ def borne_by(start: LogRow, at_us: int) -> float:
     left_us = max(end_us - at_us, 0)
     to_bear = (start.estimated_probability or 0.0) * left_us / max(start.lifetime_us or 0, 1)
     return max((whole or 0.0) - to_bear, 0.0)
+
+
+def unused_at(row: LogRow, at_us: int) -> float:
+    """Return the part of its lifetime that is left to an instance; `row`: its start with its present lifetime."""
+    lifetime_us = row.lifetime_us or 0
+    return max(row.at_us + lifetime_us - at_us, 0) / max(lifetime_us, 1)
 
 
 def check_book(
@@ -143,14 +152,20 @@ def check_book(
 
 
 def _check_mean(row: LogRow, book: Book, sums: BookSums, others: Sequence[BookSums]) -> None:
-    """Check the mean weight that a book records: its own, or that of the stratum. Until decision 265 there was none."""
-    told, all_starts = book.mean_core_hours or 0.0, sum(one.starts for one in others)
-    if sums.starts:
-        is_due = told == sums.core_hours / sums.starts
-    else:
-        mean = sum(one.core_hours for one in others) / all_starts if all_starts else 0.0
-        is_due = not told or isclose(told, mean)
-    require(row, Rule.SLA, is_due, f"its book records a mean of {told} core-hours, which is not that of its starts")
+    """Check the mean weight that a book records: its own, or that of the stratum.
+
+    Until decision 267 what stopped early stood in it as if it had run to its end, and until 265 a new book had none.
+    """
+    told, all_sums = book.mean_core_hours or 0.0, reduce(BookSums.plus, others, BookSums())
+    of_all = _mean_of(all_sums.run_core_hours, all_sums.run), _mean_of(all_sums.core_hours, all_sums.starts)
+    due = _mean_of(sums.run_core_hours, sums.run, of_all[0])
+    before = _mean_of(sums.core_hours, sums.starts, of_all[1])
+    is_due = any(isclose(told, one, rel_tol=1e-6) for one in (due, before)) or (not sums.starts and not told)
+    require(row, Rule.SLA, is_due, f"its book records a mean of {told} core-hours, but that of its starts is {due}")
+
+
+def _mean_of(core_hours: float, count: float, otherwise: float = 0.0) -> float:
+    return max(core_hours, 0.0) / count if count > 2.0**-20 else otherwise
 
 
 def _check_line(row: LogRow, book: Book, owed: float) -> None:

@@ -52,7 +52,14 @@ def _booked(world: World, row: LogRow, before: LogRow, rest_us: int) -> LogRow:
     more = min(row.probability, 4 * row.total_risk) - former
     hours, former_hours = hours_of(before, row.lifetime_us), hours_of(before, row.former_lifetime_us)
     earned = hours * min(row.probability, 4 * row.total_risk) - former_hours * former
-    longer = BookSums(more, core_hours=hours - former_hours, earned_core_hours=earned)
+    longer = BookSums(
+        more,
+        core_hours=hours - former_hours,
+        earned_core_hours=earned,
+        as_borne=more,
+        as_borne_core_hours=earned,
+        run_core_hours=hours - former_hours,
+    )
     world.entered.setdefault(row.probability, Entered()).enter(before.lifetime_us or 0, longer)
     return after
 
