@@ -137,7 +137,7 @@ def answer(question: Question, executor: Executor, progress: Progress) -> Accoun
     for done, step in enumerate(steps, 1):
         trial.step(step)
         progress(done * question.size // len(steps), question.size)
-    return count_log(trial.recorded)
+    return count_log(trial.recorded, question.recorded)
 
 
 def check_question(question: Question) -> None:
@@ -288,12 +288,16 @@ def _resized(cloud: Cloud, event: NodeResized) -> list[Event]:
 # --- counting --------------------------------------------------------------------------------------------------------
 
 
-def count_log(recorded: Iterable[Recorded]) -> Account:
-    """Count the outcomes of a log's starts, from its events alone."""
+def count_log(recorded: Iterable[Recorded], asked: Iterable[Recorded] | None = None) -> Account:
+    """Count the outcomes of a log's starts, from its events alone.
+
+    `asked`: the log that tells the longest lifetime that each instance asked for, its own by default. So much was
+    requested, whether it was promised or not.
+    """
     demands: dict[str, Resources] = {}
     tally, watch = WorkloadTally(demands), Watch()
     log = [*recorded]
-    never_ran = _never_ran(log)
+    never_ran, longest_us = _never_ran(log), _longest_asked_us(log if asked is None else asked)
     for item in log:
         watch.write(item)
         if getattr(item.event, "instance_id", None) in never_ran:
@@ -303,6 +307,8 @@ def count_log(recorded: Iterable[Recorded]) -> Account:
                 demands[flavor] = demand
             case InstanceStarted() | InstanceRejected() as decision:
                 _count(tally, decision)
+                more_us = longest_us[decision.instance_id] - (decision.lifetime_us or 0)
+                tally.requested_core_us += decision.count * demands[decision.flavor].cores * more_us
             case InstanceExtended(instance_id=extended, lifetime_us=lifetime_us):
                 tally.extended(extended, lifetime_us)
             case InstanceEvicted(instance_id=stopped, reason=EvictionReason.DRILL):
@@ -314,6 +320,16 @@ def count_log(recorded: Iterable[Recorded]) -> Account:
     classes = watch.reliability().classes
     running, evicted = (sum(getattr(line, name) for line in classes) for name in ("running", "evicted"))
     return Account(tally, running, evicted)
+
+
+def _longest_asked_us(recorded: Iterable[Recorded]) -> dict[str, int]:
+    """Return the longest lifetime that each instance asked for, at its start or later."""
+    found: dict[str, int] = {}
+    for item in recorded:
+        if isinstance(item.event, InstanceStarted | InstanceRejected | InstanceExtended | ExtensionRejected):
+            name, lifetime_us = item.event.instance_id, item.event.lifetime_us or 0
+            found[name] = max(found.get(name, 0), lifetime_us)
+    return found
 
 
 def _count(tally: WorkloadTally, decision: InstanceStarted | InstanceRejected) -> None:

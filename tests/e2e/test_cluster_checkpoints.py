@@ -122,7 +122,7 @@ def test_a_person_may_ask_for_a_checkpoint(lab: Lab) -> None:
     assert job.events("job_checkpointed")[0]["why"] == "asked"
     lab.slurm("scancel", job.job)
     wait(lambda: not job.node(), 30, "the job ends")
-    with pytest.raises(ProgramFailed, match="has ended|does not run under tenure-job"):
+    with pytest.raises(ProgramFailed, match=r"has ended|does not run under tenure-job"):
         job.save()
 
 

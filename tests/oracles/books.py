@@ -37,7 +37,10 @@ class Charge:
         """Return, below zero, what its start earned beyond what it has borne by now."""
         to_bear = self.risk * max(self.deadline_us - now_us, 0) / max(self.lifetime_us, 1)
         borne = max(self.risk - to_bear, 0.0)
-        return min(self.promised, 4 * borne) - min(self.promised, 4 * self.risk)
+        return self.earning(borne) - self.earning(self.risk)
+
+    def earning(self, risk: float) -> float:
+        return min(self.promised, 4 * risk) * min(self.lifetime_us / 60_000_000, 1.0)
 
     def left_part(self, now_us: int) -> float:
         return max(self.deadline_us - now_us, 0) / max(self.lifetime_us, 1)
@@ -106,13 +109,12 @@ class PlainBooks:
         book, lifetime_us = self.book_of(event), event.lifetime_us or 0
         if book is not None:
             risk = event.basis.estimated_probability
-            book.earned += min(event.basis.probability, 4 * risk)
             hours = event.count * self.cores[event.flavor] * lifetime_us / 3_600_000_000
-            book.earned_hours += hours * min(event.basis.probability, 4 * risk)
+            charge = Charge(risk, lifetime_us, event.at_us + lifetime_us, hours, event.basis.probability)
+            book.earned += charge.earning(risk)
+            book.earned_hours += hours * charge.earning(risk)
             book.entered.append((1.0, hours))
-            book.running[event.instance_id] = Charge(
-                risk, lifetime_us, event.at_us + lifetime_us, hours, event.basis.probability
-            )
+            book.running[event.instance_id] = charge
 
     def book_of(self, event: InstanceStarted) -> PlainBook | None:
         basis = event.basis

@@ -42,7 +42,7 @@ from app.workbench.audit import audit
 from app.workbench.logcsv import LogWriter, read_log
 
 P = 1 / 64
-LIFETIMES_US = [0, HOUR_US // 2, HOUR_US, 6 * HOUR_US, 2 * DAY_US, 20 * DAY_US]
+LIFETIMES_US = [0, HOUR_US // 180, HOUR_US // 2, HOUR_US, 6 * HOUR_US, 2 * DAY_US, 20 * DAY_US]
 POLICY = Policy(
     guarantee=Guarantee.STRATIFIED,
     clock=Clock.EXTERNAL,
@@ -213,6 +213,20 @@ def test_starts_that_stop_at_once_do_not_move_the_usual_weight(
     usual = story.cloud.books(P, story.cloud.at_us)[1].mean_core_hours
     assert usual == pytest.approx((8 + 0.5 * 20) / 1.5 if gives_back else (8 + 19 * 4 + 20) / 21)
     story.add(*start(story, "last", "c1", 4 * HOUR_US, quotes))
+    assert audited(story, tmp_path) is None
+
+
+@pytest.mark.parametrize("unit", [*BudgetUnit])
+def test_the_audit_reads_a_book_with_a_start_that_displaced_others(unit: BudgetUnit, tmp_path: Path) -> None:
+    """Its row tells until when those may go on running, which is not the end of its own lifetime."""
+    policy = replace(POLICY, budget=unit, displaces_overrunning=True, grace_us=HOUR_US // 2)
+    story, quotes = Story(policy), ProportionalQuotes(9000 * DAY_US)
+    for number in range(12):
+        story.add(*start(story, f"i{number}", "c4", HOUR_US, quotes))
+    story.add(PolicyChanged(at_us=2 * HOUR_US, policy=policy))
+    story.add(*start(story, "displaces", "c4", 6 * HOUR_US, quotes))
+    assert story.cloud.running["displaces"].risk
+    story.add(*start(story, "last", "c1", 6 * HOUR_US, quotes))
     assert audited(story, tmp_path) is None
 
 

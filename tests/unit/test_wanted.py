@@ -377,6 +377,17 @@ def test_who_declared_a_lifetime_gives_back_if_the_policy_says_so(*, gives_back:
     led.audit(("n", Resources(4)), instances_only=True)
 
 
+@pytest.mark.parametrize(("lifetime_us", "kept"), [(SECOND_US, 0.01 / 60), (30 * SECOND_US, 0.005), (MINUTE_US, 0.01)])
+def test_less_than_a_minute_earns_in_proportion(lifetime_us: int, kept: float) -> None:
+    """No forecast tells a second from a minute: else a hundred starts of a second would earn an eviction."""
+    led = Led(guarantee=Guarantee.STRATIFIED, gives_back=True)
+    led.take(StartRequest("a", Market.SPOT, "c1", lifetime_us, None, DAY_US), StopRequest("a", DAY_US + lifetime_us))
+    assert led.cloud.books(0.01, led.cloud.at_us)[0].earned == pytest.approx(kept)
+    led.take(StartRequest("b", Market.SPOT, "c1", lifetime_us, None, led.cloud.at_us))
+    led.check()
+    led.audit(("n", Resources(4)), instances_only=True)
+
+
 def test_what_earned_before_the_policy_says_so_is_given_back_too() -> None:
     led = Led(guarantee=Guarantee.STRATIFIED)
     led.take(StartRequest("a", Market.SPOT, "c1", HOUR_US, None, DAY_US))

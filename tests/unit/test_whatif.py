@@ -14,10 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from app.admission.decide import decide_node_removal, decide_start, decide_stop
+from app.admission.extend import decide_extension
 from app.cli import command_line
 from app.domain.events import (
     CloudCreated,
     Event,
+    ExtensionRejected,
     FlavorAdded,
     InstanceStarted,
     NodeAdded,
@@ -27,10 +29,21 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.inputs import InputError, parse_nodes
-from app.domain.requests import StartRequest
+from app.domain.requests import ExtendRequest, StartRequest
 from app.domain.strata import STRATA
-from app.domain.times import SECOND_US
-from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Market, Placement, Policy, Resources
+from app.domain.times import HOUR_US, SECOND_US
+from app.domain.values import (
+    Basis,
+    Clock,
+    EvictionPolicy,
+    Forecast,
+    Guarantee,
+    Market,
+    Placement,
+    Policy,
+    Rejection,
+    Resources,
+)
 from app.engine.cloud import Cloud
 from app.workbench.evaluate import evaluate
 from app.workbench.logcsv import LogWriter, read_log
@@ -90,6 +103,29 @@ def test_a_changed_log_is_as_if_it_had_been_so() -> None:
     calibrated = evaluated(forecast=Forecast.CALIBRATED)
     assert asked(recorded, settings={"forecast": Forecast.CALIBRATED}) == count_log(calibrated) != count_log(recorded)
     assert asked(calibrated, settings={"forecast": Forecast.REPLAY}) == count_log(recorded)
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_what_a_longer_lifetime_asks_for_is_requested(*, is_refused: bool) -> None:
+    """An instance of an hour asks for ten: no more completes than was requested, and all are asked alike."""
+    cloud = Cloud()
+    opening = [
+        CloudCreated(at_us=0, policy=NO_SLA),
+        NodeAdded(at_us=0, node="n", capacity=Resources(4)),
+        FlavorAdded(at_us=0, flavor="c2", demand=Resources(2)),
+    ]
+    recorded = [cloud.apply(event) for event in opening]
+    request = StartRequest("s", Market.SPOT, "c2", HOUR_US, None, HOUR_US)
+    recorded += [cloud.apply(event) for event in decide_start(cloud, request, HOUR_US, None)]
+    answer = decide_extension(cloud, ExtendRequest("s", 10 * HOUR_US, HOUR_US), HOUR_US, None)
+    if is_refused:
+        reason = Rejection.SLA_UNATTAINABLE
+        kept = {"former_lifetime_us": HOUR_US, "deadline_us": 2 * HOUR_US, "reason": reason, "basis": Basis(1)}
+        answer = [ExtensionRejected(at_us=HOUR_US, instance_id="s", lifetime_us=10 * HOUR_US, **kept)]
+    recorded += [cloud.apply(event) for event in answer]
+    was, again = count_log(recorded).tally, asked(recorded).tally
+    assert was.requested_core_us == again.requested_core_us == again.completed_core_us == 20 * HOUR_US
+    assert was.completed_core_us == (2 if is_refused else 20) * HOUR_US
 
 
 def test_both_forecasts_are_asked_in_one_command(tmp_path: Path) -> None:

@@ -22,12 +22,17 @@ from app.domain.values import EvictionReason, Policy
 from app.engine.books import CORE_HOUR_PARTS, PARTS, core_hours_of
 from app.engine.cloud.head import Head
 from app.engine.cloud.instances import Instances
+from app.engine.cloud.looks import MINUTE_US
 from app.engine.cloud.nodes import Flavors
 from app.engine.cloud.records import BookAccount, Facts, Fold, Folded, Running, Undo, risk_of
 from app.engine.cluster import Ints
 
 EARNING = 4.0
 """A start earns its risk so many times, and its promise at most."""
+BRIEF_US = MINUTE_US
+"""A shorter lifetime earns in proportion to it. No forecast tells such lifetimes apart, so a second would earn as much
+as a minute.
+"""
 
 LEAST_ENTERED = 2.0**-20
 """A book in which less was entered has no mean of its own: what starts that stopped at once left is rounding."""
@@ -122,7 +127,7 @@ class Books:
         for event, running in moved:
             promised = running.probability
             if isinstance(event, InstanceStarted):
-                more = _entered(promised, running.risk, self._weight(running, self._head.policy))
+                more = _entered(running, running.risk, self._weight(running, self._head.policy))
             else:
                 more = self._given_back(running, event.at_us)
             if more is None or promised is None:
@@ -137,8 +142,8 @@ class Books:
         risk, basis = risk_of(event), event.basis
         if risk is None or basis is None or basis.probability is None:
             return None
-        weight = self._weight(event, self._head.policy)
-        return self._add(self._key(basis.probability, event.lifetime_us), _entered(basis.probability, risk, weight))
+        earned, weight = earning(basis.probability, risk, event.lifetime_us), self._weight(event, self._head.policy)
+        return self._add(self._key(basis.probability, event.lifetime_us), _entry(earned, weight))
 
     def _stop(self, event: InstanceStopped) -> Undo | None:
         running = self._instances.running[event.instance_id]
@@ -146,7 +151,7 @@ class Books:
 
     def _strike(self, running: Running) -> Undo | None:
         """Take out again all that an instance has entered which never ran."""
-        entered = _entered(running.probability, running.whole_risk, self._weight(running, self._head.policy))
+        entered = _entered(running, running.whole_risk, self._weight(running, self._head.policy))
         if running.probability is None or entered is None:
             return None
         less = BookAccount(-entered.earned, entered=-entered.entered, core_hours=-entered.core_hours)
@@ -166,7 +171,8 @@ class Books:
         promised, whole, policy = running.probability, running.whole_risk, self._head.policy
         if not (policy.gives_back or running.took_offer) or promised is None or whole is None:
             return None
-        less = min(promised, EARNING * running.borne(at_us)) - min(promised, EARNING * whole)
+        lifetime_us = running.lifetime_us
+        less = earning(promised, running.borne(at_us), lifetime_us) - earning(promised, whole, lifetime_us)
         weight = self._weight(running, policy)
         if weight is None:
             return BookAccount(less)
@@ -180,11 +186,11 @@ class Books:
         if promised is None or former is None or total is None or event.basis.estimated_probability is None:
             return None
         key, policy = self._key(promised, running.book_lifetime_us), self._head.policy
+        earned, was = earning(promised, total, event.lifetime_us), earning(promised, former, running.lifetime_us)
         before, after = self._weight(running, policy), self._weight(running, policy, event.lifetime_us)
         if before is None or after is None:
-            return self._add(key, BookAccount(min(promised, EARNING * total) - min(promised, EARNING * former)))
-        earned = after * min(promised, EARNING * total) - before * min(promised, EARNING * former)
-        return self._add(key, BookAccount(earned, core_hours=after - before))
+            return self._add(key, BookAccount(earned - was))
+        return self._add(key, BookAccount(after * earned - before * was, core_hours=after - before))
 
     def _add(self, key: BookKey, more: BookAccount | None) -> Undo | None:
         return None if more is None else self._put(key, _plus(self._account(key), more))
@@ -208,7 +214,7 @@ class Books:
         for running in sorted(self._instances.running.values(), key=lambda running: running.seq):
             if running.probability is not None:
                 key = running.probability, stratum_index(running.book_lifetime_us, policy.strata_us)
-                self._add(key, _entered(running.probability, running.whole_risk, self._weight(running, policy)))
+                self._add(key, _entered(running, running.whole_risk, self._weight(running, policy)))
         return lambda: self._reset(before)
 
     def _weight(self, one: Running | InstanceStarted, policy: Policy, lifetime_us: int | None = None) -> float | None:
@@ -249,11 +255,19 @@ def _mean(account: BookAccount, otherwise: float = 0.0) -> float:
     return max(account.core_hours, 0.0) / account.entered if account.entered > LEAST_ENTERED else otherwise
 
 
-def _entered(promised: float | None, risk: float | None, weight: float | None) -> BookAccount | None:
-    """Return what a start adds to a book; None if it stands in none. `weight`: its core-hours, if these count."""
-    if promised is None or risk is None:
+def earning(promised: float, risk: float, lifetime_us: int | None) -> float:
+    """Return what a start with this promise, risk and lifetime earns for its book."""
+    return min(promised, EARNING * risk) * min((lifetime_us or 0) / BRIEF_US, 1.0)
+
+
+def _entered(running: Running, risk: float | None, weight: float | None) -> BookAccount | None:
+    """Return what an instance adds to a book; None if it stands in none. `weight`: its core-hours, if these count."""
+    if running.probability is None or risk is None:
         return None
-    earned = min(promised, EARNING * risk)
+    return _entry(earning(running.probability, risk, running.lifetime_us), weight)
+
+
+def _entry(earned: float, weight: float | None) -> BookAccount:
     return BookAccount(earned) if weight is None else BookAccount(weight * earned, entered=1, core_hours=weight)
 
 

@@ -28,7 +28,8 @@ class BookSums(NamedTuple):
 
     `starts` and `core_hours`: how many were entered, and the core-hours that these declare. `as_borne`: earned, if all
     that stopped gave back what they had not borne. It is the same where the log tells who did. `run` and
-    `run_core_hours`: starts and core-hours by the part of the lifetime that ran, of those that gave back.
+    `run_core_hours`: starts and core-hours by the part of the lifetime that ran, of those that gave back. `was_earned`:
+    earned as until decision 268, when less than a minute earned as much as a minute.
     """
 
     earned: float = 0.0
@@ -41,6 +42,8 @@ class BookSums(NamedTuple):
     as_borne_core_hours: float = 0.0
     run: float = 0.0
     run_core_hours: float = 0.0
+    was_earned: float = 0.0
+    was_earned_core_hours: float = 0.0
 
     def plus(self, more: BookSums) -> BookSums:
         return BookSums._make(map(add, self, more))
@@ -76,23 +79,47 @@ def hours_of(row: LogRow, lifetime_us: int | None) -> float:
     return min(hours, 2.0**25)
 
 
-def started(row: LogRow, earned: float) -> BookSums:
+class Earning(NamedTuple):
+    """The earnings of an instance for its book, and what they were until decision 268."""
+
+    now: float
+    was: float
+
+    def minus(self, other: Earning) -> Earning:
+        return Earning(self.now - other.now, self.was - other.was)
+
+
+def started(row: LogRow, earned: Earning) -> BookSums:
     """Return what a start, or what runs when the strata change, adds: `row` has its present lifetime."""
     hours = hours_of(row, row.lifetime_us)
     return of_earned(earned, hours)._replace(starts=1, core_hours=hours, run=1.0, run_core_hours=hours)
 
 
-def of_earned(earned: float, hours: float) -> BookSums:
+def of_earned(earned: Earning, hours: float) -> BookSums:
     """Return what more earnings of an instance of these core-hours add, or fewer of them."""
-    by_hours = hours * earned
-    return BookSums(earned, earned_core_hours=by_hours, as_borne=earned, as_borne_core_hours=by_hours)
+    by_hours = hours * earned.now
+    return BookSums(
+        earned.now,
+        earned_core_hours=by_hours,
+        as_borne=earned.now,
+        as_borne_core_hours=by_hours,
+        was_earned=earned.was,
+        was_earned_core_hours=hours * earned.was,
+    )
 
 
-def earning_of(row: LogRow) -> float | None:
+def earning_of(row: LogRow) -> Earning | None:
     """Return what a start earns for its book; None if it is entered in none."""
     if row.probability is None or row.estimated_probability is None:
         return None
-    return min(row.probability, 4 * (row.estimated_probability if row.total_risk is None else row.total_risk))
+    return earning(row, row.estimated_probability if row.total_risk is None else row.total_risk)
+
+
+def earning(row: LogRow, risk: float) -> Earning:
+    """Return what an instance earns that bears this risk, a lifetime below a minute in proportion to it."""
+    lifetime_us = row.lifetime_us or 0 if row.deadline_us is None else row.deadline_us - row.at_us
+    was = min(row.probability or 0.0, 4 * risk)
+    return Earning(was * min(lifetime_us / 60e6, 1.0), was)
 
 
 def borne_by(start: LogRow, at_us: int) -> float:
@@ -131,10 +158,10 @@ def check_book(
     sums, there = entered.of(span), [one for one in running if holds(span, one[0].lifetime_us or 0)]
     shares = [(borne(one, row.at_us), hours) for one, hours in there if one.probability == row.probability]
     risky = _risky_as_told(row, book, there)
-    earned, evicted = (sums.earned, sums.as_borne), sums.evicted
+    earned, evicted = (sums.earned, sums.as_borne, sums.was_earned), sums.evicted
     committed = sum(floor(share * PARTS) for share, _ in shares) / PARTS
     if book.evicted_core_hours is not None:
-        earned = sums.earned_core_hours, sums.as_borne_core_hours
+        earned = sums.earned_core_hours, sums.as_borne_core_hours, sums.was_earned_core_hours
         committed = sum(floor(share * hours * HOUR_PARTS) for share, hours in shares) / HOUR_PARTS
         of_risky = sum(floor(hours * HOUR_PARTS) for hours in risky) / HOUR_PARTS
         told, due = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.domain.budgets import Budget
 from app.domain.values import Market, Rejection
-from app.workbench.audit.books import BookSums, Entered, borne_by, check_book, earning_of, hours_of, span_at
+from app.workbench.audit.books import Entered, borne_by, check_book, earning, earning_of, hours_of, of_earned, span_at
 from app.workbench.audit.findings import Rule, fail, require
 from app.workbench.audit.quotas import check_extension_quota
 from app.workbench.audit.sla import check_account, check_floor, check_windows, is_heavy
@@ -49,16 +49,15 @@ def _booked(world: World, row: LogRow, before: LogRow, rest_us: int) -> LogRow:
         return after
     share = estimate * max(before.lifetime_us or 0, 1) / rest_us
     after = after._replace(estimated_probability=share, total_risk=row.total_risk)
-    more = min(row.probability, 4 * row.total_risk) - former
-    hours, former_hours = hours_of(before, row.lifetime_us), hours_of(before, row.former_lifetime_us)
-    earned = hours * min(row.probability, 4 * row.total_risk) - former_hours * former
-    longer = BookSums(
-        more,
+    earned, hours = earning(after, row.total_risk), hours_of(before, row.lifetime_us)
+    former_hours = hours_of(before, row.former_lifetime_us)
+    by_hours, was_by_hours = (hours * new - former_hours * old for new, old in zip(earned, former, strict=True))
+    longer = of_earned(earned.minus(former), 0.0)._replace(
         core_hours=hours - former_hours,
-        earned_core_hours=earned,
-        as_borne=more,
-        as_borne_core_hours=earned,
+        earned_core_hours=by_hours,
+        as_borne_core_hours=by_hours,
         run_core_hours=hours - former_hours,
+        was_earned_core_hours=was_by_hours,
     )
     world.entered.setdefault(row.probability, Entered()).enter(before.lifetime_us or 0, longer)
     return after

@@ -45,7 +45,7 @@ def check_started(world: World, row: LogRow, cleared: str | None = None) -> None
     if row.market == Market.SPOT and row.probability is not None:
         class_counts(world, row.probability)[0] += 1
         count_core_us(world, row, row.lifetime_us or 0)
-        enter_in_book(world, row, row.lifetime_us)
+        enter_in_book(world, world.running[row.instance_id or ""].row, row.lifetime_us)
 
 
 def _check_observed(world: World, row: LogRow) -> None:

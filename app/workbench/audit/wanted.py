@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from app.domain.times import SECOND_US
 from app.domain.values import Market, Rejection
-from app.workbench.audit.books import Entered, borne_by, earning_of, hours_of, of_earned, unused_at
+from app.workbench.audit.books import Entered, borne_by, earning, earning_of, hours_of, of_earned, unused_at
 from app.workbench.audit.findings import Rule, require
 from app.workbench.audit.world import World
 from app.workbench.logcsv import LogRow
@@ -57,11 +57,14 @@ def take_back(world: World, row: LogRow) -> None:
     start, promised = instance.in_book, instance.row.probability
     earned, must = earning_of(start), instance.row.wanted is not None or world.gives_back
     if earned is not None and promised is not None and must is not False:
-        more = min(promised, 4 * borne_by(start, row.at_us)) - earned
+        more = earning(start, borne_by(start, row.at_us)).minus(earned)
         unused, hours = unused_at(instance.row, row.at_us), hours_of(start, instance.row.lifetime_us)
         all_more = of_earned(more, hours)._replace(run=-unused, run_core_hours=-unused * hours)
         world.entered.setdefault(promised, Entered()).enter(
-            start.lifetime_us or 0, all_more if must else all_more._replace(earned=0.0, earned_core_hours=0.0)
+            start.lifetime_us or 0,
+            all_more
+            if must
+            else all_more._replace(earned=0.0, earned_core_hours=0.0, was_earned=0.0, was_earned_core_hours=0.0),
         )
 
 

@@ -156,7 +156,8 @@ def enter(world: World, row: LogRow) -> None:
     for place in row.places:
         node = world.nodes[place]
         node.free = minus(node.free, row.demand)
-    world.running[row.instance_id or ""] = AuditedInstance(row)
+    # Of a start it is the deadline of those whom it evicted; of what runs, the end of an extended lifetime.
+    world.running[row.instance_id or ""] = AuditedInstance(row._replace(deadline_us=None))
 
 
 def leave(world: World, row: LogRow) -> None:
