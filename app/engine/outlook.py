@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.engine.cluster import Cluster, Ints, fits, slots_on
+from app.engine.cluster import Bools, Cluster, Ints, fits, slots_on
 from app.engine.compiled import compiled, inlined, inner
 from app.engine.intervals import BIN_US, INTERVAL_COUNT
 
@@ -21,7 +21,8 @@ class Outlook(NamedTuple):
     runs, with the instances that would be evicted before it gone; capacity (R): of the open nodes; size (R): of the
     largest one; halves (R): half nodes that stay free, if the start takes the node where most stay; load (R): that of
     on-demand instances; excess (R): by how much the highest so far exceeds it; released (R, INTERVAL_COUNT): what spot
-    instances that would be evicted after it use and give back before interval k begins, at their declared ends.
+    instances that would be evicted after it use and give back before interval k begins, at their declared ends. Those
+    that were extended are not expected to: who asked for more may ask again.
     """
 
     slots: int
@@ -56,12 +57,15 @@ def with_slots(outlook: Outlook, slots: int) -> Outlook:
 
 
 @compiled
-def look_ahead(cluster: Cluster, sizes: Ints, demand: Ints, load: Ints, peak: Ints, born: int, now_us: int) -> Outlook:
+def look_ahead(
+    cluster: Cluster, were_extended: Bools, sizes: Ints, demand: Ints, load: Ints, peak: Ints, born: int, now_us: int
+) -> Outlook:
     """Return the outlook of a start with this demand (R), which is as old as instances that started at `born`.
 
-    Those that started later and those that overrun would be evicted before it. `sizes` (N, R): the capacity of each
-    node; `load`, `peak` (R): the on-demand load, and the highest so far. Without a slot the start is taken out of the
-    room all the same, so `free` may be below zero.
+    Those that started later and those that overrun would be evicted before it. `were_extended` (S): True for instances
+    that run for longer than they first declared; `sizes` (N, R): the capacity of each node; `load`, `peak` (R): the
+    on-demand load, and the highest so far. Without a slot the start is taken out of the room all the same, so `free`
+    may be below zero.
     """
     resources = demand.shape[0]
     room, released = cluster.free.copy(), np.zeros((resources, INTERVAL_COUNT + 1), np.int64)
@@ -75,7 +79,7 @@ def look_ahead(cluster: Cluster, sizes: Ints, demand: Ints, load: Ints, peak: In
         if left_us < 0 or cluster.born[row] > born:
             for r in range(resources):
                 room[node, r] += cluster.demand[row, r]
-        else:
+        elif not were_extended[row]:
             k = _released_before(left_us)
             for r in range(resources):
                 released[r, k] += cluster.demand[row, r]

@@ -16,7 +16,7 @@ from app.domain.strata import STRATA
 from app.domain.times import HOUR_US
 from app.domain.values import Placement, Resources
 from app.engine.cloud import PLACEMENT_CODE
-from app.engine.cluster import GOES_FIRST_US, NEVER_US, NO_NODE, Cluster, Ints, empty_cluster
+from app.engine.cluster import GOES_FIRST_US, NEVER_US, NO_NODE, Bools, Cluster, Ints, empty_cluster
 from app.engine.compiled import bare, compiled, inner
 from app.engine.intervals import EDGES_US
 from app.engine.outlook import look_ahead
@@ -26,6 +26,7 @@ from app.forecast.level import EndCounts, count_case, stratum_index
 from app.forecast.operations import (
     DRILLED,
     END,
+    EXTENDED,
     MOVED,
     NO_SIZE,
     NODE_ADDED,
@@ -73,9 +74,8 @@ _FREE = -1
 class PendingStarts(NamedTuple):
     """The followed starts whose ends are not known yet, in P places.
 
-    at_us; lifetime_us: _FREE in a free place; said: the probability that was estimated, without a level; leveled: the
-    same with the level of the time; windows: of the history then; row: that of an admitted one while it runs, or NONE;
-    size: index of a rejected one's demand.
+    lifetime_us: _FREE in a free place; said: the probability that was estimated, without a level; leveled: with that of
+    the time; windows: of the history then; row: of an admitted one while it runs; size: of a rejected one's demand.
     """
 
     at_us: Ints
@@ -98,8 +98,8 @@ class RecordedState(NamedTuple):
     """The recorded state, with the worlds beside it.
 
     load, peak (R): of the admitted on-demand instances, now and the highest; capacity (N, R): of each node; place_of
-    (S): the place of the followed start that runs in a row, or NONE; next_us (2, strata): when the next start, and the
-    next rejected one, may be followed.
+    (S): the place of the followed start that runs in a row, or NONE; were_extended (S); next_us (2, strata): when the
+    next start, and the next rejected one, may be followed.
     """
 
     run: Worlds
@@ -107,6 +107,7 @@ class RecordedState(NamedTuple):
     peak: Ints
     capacity: Ints
     place_of: Ints
+    were_extended: Bools
     next_us: Ints
     pending: PendingStarts
 
@@ -122,8 +123,8 @@ def first_recorded(placement: Placement) -> RecordedState:
     said, leveled, windows = np.zeros((3, _PLACES))
     pending = PendingStarts(at_us, lifetime_us, said, leveled, windows, row, size)
     run = with_room(first_run(opening, 0, PLACEMENT_CODE[placement]), 0, 1, _PLACES)
-    nowhere, next_us = np.full(1, NONE), np.full((2, len(STRATA)), -NEVER_US)
-    return RecordedState(run, load, peak, opening.free.copy(), nowhere, next_us, pending)
+    nowhere, not_extended, next_us = np.full(1, NONE), np.zeros(1, np.bool_), np.full((2, len(STRATA)), -NEVER_US)
+    return RecordedState(run, load, peak, opening.free.copy(), nowhere, not_extended, next_us, pending)
 
 
 def enlarged_recorded(state: RecordedState, node_count: int, row_count: int, *, has_rejected: bool) -> RecordedState:
@@ -133,6 +134,7 @@ def enlarged_recorded(state: RecordedState, node_count: int, row_count: int, *, 
         run=with_room(state.run, node_count, row_count, 0, MOST_WORLDS + 1 if has_rejected else 0),
         capacity=np.pad(state.capacity, ((0, nodes), (0, 0))),
         place_of=np.pad(state.place_of, (0, rows), constant_values=NONE),
+        were_extended=np.pad(state.were_extended, (0, rows)),
     )
 
 
@@ -202,6 +204,8 @@ def read_operation(
     if kind == START_SPOT and is_promised and not has_fellow_behind(operations, index):
         place = meet(state, learned, operations, rises, at_us, operations.deadline_us[index] - at_us, size, target)
     enter(run, operations, index)
+    if kind <= EXTENDED:
+        state.were_extended[target] = kind == EXTENDED
     if run.counters[STATE_COUNT] > 1:
         lead_worlds(state, learned, operations, index, policy)
     if kind <= START_SPOT and operations.node[index] != NO_NODE:
@@ -263,8 +267,8 @@ def meet(
     if rises.seen_us == 0 or lifetime_us > LONGEST_US or at_us < state.next_us[: is_rejected + 1, stratum].max():
         return NONE
     demand = operations.sizes[size]
-    cluster = recorded_cluster(state.run)
-    outlook = look_ahead(cluster, state.capacity, demand, state.load, state.peak, NEVER_US, at_us)
+    there, sizes = recorded_cluster(state.run), state.capacity
+    outlook = look_ahead(there, state.were_extended, sizes, demand, state.load, state.peak, NEVER_US, at_us)
     place = free_place(state, at_us, is_rejected == 1)
     if outlook.slots <= 0 or place == NONE:
         return NONE

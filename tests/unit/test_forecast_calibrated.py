@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from oracles.estimate import estimate
 from oracles.histories import RandomCloud
 
-from app.domain.events import CloudCreated, FlavorAdded, InstanceStarted, InstanceStopped, NodeAdded
+from app.domain.events import CloudCreated, FlavorAdded, InstanceExtended, InstanceStarted, InstanceStopped, NodeAdded
 from app.domain.times import DAY_US, HOUR_US
-from app.domain.values import Guarantee, Market, NodeStatus, Policy, Resources
+from app.domain.values import Basis, Guarantee, Market, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud
 from app.engine.intervals import EDGES_US, INTERVAL_COUNT
 from app.forecast.calibrated import LEAST, eviction_probability, longest_lifetime
@@ -162,6 +162,27 @@ def test_an_outlook_worked_out_by_hand() -> None:
     assert outlook.halves[0] == 2
     # The first ends after 60 minutes: intervals begin at 0, 10, 20, 40, 80, ... minutes.
     assert outlook.released[0].tolist() == [0] * 4 + [4] * 5 + [8] * 5
+
+
+def test_the_room_of_an_instance_that_was_extended_is_not_expected_back() -> None:
+    """Who asked for more may ask again, and others would have been admitted to that room."""
+    cloud = two_nodes()
+    extended = InstanceExtended(
+        at_us=0,
+        instance_id="s1",
+        lifetime_us=2 * HOUR_US,
+        former_lifetime_us=HOUR_US,
+        deadline_us=2 * HOUR_US,
+        basis=Basis(1),
+    )
+    cloud.apply(extended)
+    outlook = cloud.outlook("f", 0)
+    assert outlook.released[0].tolist() == [0] * 9 + [4] * 5
+    assert outlook.free[0] == 32 - 4 - 8 - 4
+    later = cloud.outlook("f", 2 * HOUR_US + 1)
+    assert later.free[0] == 20, "once it overruns its room counts, like that of any other"
+    for other in (cloud.outlooks_now(["f"], 0)()["f"], Cloud.of_facts(cloud.facts()).outlook("f", 0)):
+        assert other.released.tolist() == outlook.released.tolist()
 
 
 def test_an_overrunning_instance_gives_its_room_at_once() -> None:

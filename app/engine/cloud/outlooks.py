@@ -10,7 +10,7 @@ from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors
 from app.engine.cloud.records import Room
 from app.engine.cloud.tally import Tally
-from app.engine.cluster import NEVER_US, Ints
+from app.engine.cluster import NEVER_US, Bools, Ints
 from app.engine.outlook import Outlook, look_ahead, slots_left, with_slots
 from app.engine.standing import slots_seen, without
 
@@ -24,7 +24,7 @@ class Outlooks:
     def of_start(self, flavor: str, now_us: int, born: int = NEVER_US) -> Outlook:
         """Return what a start of this flavor would find and leave now, or had it been the event `born`."""
         sizes, demand = self._room.sizes, self._flavors.by_name[flavor].demand
-        return look_ahead(self._room.cluster, sizes, demand, *self._loads(), born, now_us)
+        return look_ahead(self._room.cluster, self._were_extended, sizes, demand, *self._loads(), born, now_us)
 
     def seen_by(self, instance_id: str, now_us: int) -> tuple[int, Outlook]:
         """Return the slots that a running spot instance sees, and its outlook with these slots.
@@ -36,7 +36,8 @@ class Outlooks:
         running = self._instances.running[instance_id]
         rest, demand = without(self._room.cluster, running.rows), self._flavors.by_name[running.flavor].demand
         found = max(int(slots_seen(rest, demand, running.seq, now_us)), running.count)
-        outlook = look_ahead(rest, self._room.sizes, demand, *self._loads(), running.seq, now_us)
+        sizes = self._room.sizes
+        outlook = look_ahead(rest, self._were_extended, sizes, demand, *self._loads(), running.seq, now_us)
         slots = slots_left(found, running.count)
         return slots, with_slots(outlook._replace(slots=found), slots)
 
@@ -46,11 +47,16 @@ class Outlooks:
         It takes a tenth of a second if flavors, nodes and instances are many.
         """
         cluster, sizes = self._room.copy(), self._room.sizes.copy()
-        loads = self._loads()
+        loads, were_extended = self._loads(), self._were_extended.copy()
         demands = {flavor: self._flavors.by_name[flavor].demand for flavor in flavors}
         return lambda: {
-            flavor: look_ahead(cluster, sizes, demand, *loads, NEVER_US, now_us) for flavor, demand in demands.items()
+            flavor: look_ahead(cluster, were_extended, sizes, demand, *loads, NEVER_US, now_us)
+            for flavor, demand in demands.items()
         }
+
+    @property
+    def _were_extended(self) -> Bools:
+        return self._instances.rows.columns.were_extended
 
     def _loads(self) -> tuple[Ints, Ints]:
         """Return the on-demand load, and the highest so far, by resource."""

@@ -28,8 +28,9 @@ class Columns(NamedTuple):
     promises: the probabilities promised, 0 for none; rates: the risk recorded at the start, for each microsecond of the
     declared lifetime, 0 in the rows of instances that stand in no book; book_lifetimes_us: that lifetime; strata: the
     position of its stratum; started_us; owners and flavors: numbers that stand for a name in this process alone. All
-    but promises, owners and core_hours stand in the first row of a group alone. are_first: True for the first row of an
-    instance; count_there: True for one row of each of its nodes; core_hours: those that it declares with all members.
+    but promises, owners, core_hours and were_extended stand in the first row of a group alone. are_first: True for the
+    first row of an instance; count_there: True for one row of each of its nodes; core_hours: those that it declares
+    with all members; were_extended: True for instances that run for longer than they first declared.
     """
 
     promises: NDArray[np.float64]
@@ -42,12 +43,16 @@ class Columns(NamedTuple):
     are_first: Bools
     count_there: Bools
     core_hours: NDArray[np.float64]
+    were_extended: Bools
 
 
-_TYPES = np.float64, np.float64, np.int64, np.int8, np.int64, np.int32, np.int16, np.bool_, np.bool_, np.float64
-_Values = tuple[float, float, int, int, int, int, int, bool, bool, float]
-_EMPTY: _Values = 0.0, 0.0, 0, 0, 0, 0, 0, False, False, 0.0
-_ON_DEMAND: _Values = 0.0, 0.0, 0, 0, 0, 0, 0, True, True, 0.0
+_TYPES = (
+    *(np.float64, np.float64, np.int64, np.int8, np.int64),
+    *(np.int32, np.int16, np.bool_, np.bool_, np.float64, np.bool_),
+)
+_Values = tuple[float, float, int, int, int, int, int, bool, bool, float, bool]
+_EMPTY: _Values = 0.0, 0.0, 0, 0, 0, 0, 0, False, False, 0.0, False
+_ON_DEMAND: _Values = 0.0, 0.0, 0, 0, 0, 0, 0, True, True, 0.0, False
 
 
 class InstanceRows:
@@ -205,12 +210,14 @@ class InstanceRows:
         owner = self._owners.setdefault(running.owner or NOBODY, len(self._owners))
         flavor = self._flavors.setdefault(running.flavor, len(self._flavors))
         cores = running.count * self._known.by_name[running.flavor].resources.cores
-        hours = core_hours_of(cores, running.lifetime_us)
-        first = promise, rate, lifetime_us, stratum, running.started_us, owner, flavor, True, True, hours
+        hours, is_longer = core_hours_of(cores, running.lifetime_us), running.first_lifetime_us is not None
+        first = promise, rate, lifetime_us, stratum, running.started_us, owner, flavor, True, True, hours, is_longer
         self._put(running.row, running.instance_id, first)
         before = {running.node}
         for row, node in zip(running.more_rows, running.nodes[1:], strict=True):
-            self._put(row, running.instance_id, (promise, 0.0, 0, 0, 0, owner, 0, False, node not in before, hours))
+            is_new = node not in before
+            values = promise, 0.0, 0, 0, 0, owner, 0, False, is_new, hours, is_longer
+            self._put(row, running.instance_id, values)
             before.add(node)
 
     def _put(self, row: int, name: str | None, values: _Values) -> None:
