@@ -165,7 +165,7 @@ def test_an_outlook_worked_out_by_hand() -> None:
 
 
 def test_the_room_of_an_instance_that_was_extended_is_not_expected_back() -> None:
-    """Who asked for more may ask again, and others would have been admitted to that room."""
+    """It may be extended again, and others would have been admitted to that room."""
     cloud = two_nodes()
     extended = InstanceExtended(
         at_us=0,
