@@ -28,6 +28,7 @@ from app.domain.errors import (
     InstanceConflict,
     InstanceNotFound,
     TenureError,
+    TimeBackwards,
     TooManyClasses,
     TooManyInstances,
 )
@@ -295,7 +296,12 @@ def _decide_change(batch: Batch, cloud: Cloud, step: Change, server_us: int) -> 
     if step.at_us is None and is_external(cloud):
         at_us = cloud.at_us
     else:
-        at_us = time_of_change(cloud, step.at_us, server_us, jump=step.jump)
+        try:
+            at_us = time_of_change(cloud, step.at_us, server_us, jump=step.jump)
+        except TimeBackwards:
+            if step.decide(cloud, cloud.at_us):
+                raise
+            return Changed(()), ()  # nothing is to be written, as for a request that is repeated late
     events = tuple(step.decide(cloud, at_us))
     taken = next((name for name in new_ids(events) if name in batch.known), None)
     if taken is not None:
@@ -323,12 +329,12 @@ def _decide_observation(
     batch: Batch, cloud: Cloud, step: ObserveRequest, server_us: int
 ) -> tuple[Outcome, Sequence[Event]]:
     ran = step.instance_id in batch.known or step.instance_id in batch.ended
-    if is_as_observed(cloud, step):
+    if is_as_observed(cloud, step, ran=ran):
         check_clock(cloud, step.at_us)
         return Observed(step.instance_id), ()
     if is_full(cloud, 1):
         raise _too_many(cloud)
-    events = tuple(decide_observation(cloud, step, time_of(cloud, step.at_us, server_us), ran=ran))
+    events = tuple(decide_observation(cloud, step, time_of(cloud, step.at_us, server_us)))
     return Observed(step.instance_id, events, cloud.seq + len(events)), events
 
 

@@ -17,12 +17,15 @@ from app.domain.values import EvictionReason, Market, Resources
 from app.engine.cloud import Cloud, Node
 
 
-def is_as_observed(cloud: Cloud, request: ObserveRequest) -> bool:
+def is_as_observed(cloud: Cloud, request: ObserveRequest, *, ran: bool) -> bool:
     """Return True if a running on-demand instance is known as it is observed. Raise ObservedSpot for a spot instance.
 
-    The labels are those of its start, whatever is observed.
+    The labels are those of its start, whatever is observed. `ran`: its id was decided on before. Raises
+    InstanceConflict if it does not run any more: an id stands for one life.
     """
     running = cloud.running.get(request.instance_id)
+    if running is None and ran:
+        raise InstanceConflict(f"instance {request.instance_id!r} has ended: its next life has another id")
     if running is None:
         return False
     if running.market is Market.SPOT:
@@ -30,19 +33,16 @@ def is_as_observed(cloud: Cloud, request: ObserveRequest) -> bool:
     return (running.node, running.flavor) == (request.node, request.flavor)
 
 
-def decide_observation(cloud: Cloud, request: ObserveRequest, at_us: int, *, ran: bool) -> Sequence[Event]:
+def decide_observation(cloud: Cloud, request: ObserveRequest, at_us: int) -> Sequence[Event]:
     """Return the events of an on-demand instance that runs where it was not known to, or with another flavor.
 
-    The last of them is its start, or its move. `ran`: its id was decided on before. Raises InstanceConflict if it does
-    not run any more: an id stands for one life.
+    The last of them is its start, or its move.
     """
     check_flavor(cloud.flavors, request.flavor)
     node = cloud.nodes.get(request.node)
     if node is None:
         raise NodeNotFound(f"there is no node {request.node!r}")
     running = cloud.running.get(request.instance_id)
-    if running is None and ran:
-        raise InstanceConflict(f"instance {request.instance_id!r} has ended: its next life has another id")
     demand = cloud.flavors[request.flavor].resources
     with cloud.without([] if running is None else [request.instance_id]), cloud.tried():
         raised = _raised(cloud, node, demand, request.instance_id, at_us)

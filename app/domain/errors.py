@@ -269,7 +269,7 @@ class TimeUnexpected(Invalid):
 
 
 class TimeBackwards(Invalid):
-    """The request's time lies before the last event of the cloud's log."""
+    """The request's time lies before the last event of the cloud's log, and there is something to change."""
 
 
 class TimeAhead(Invalid):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from app.domain.errors import LogPutBack
 from app.domain.events import InstanceStarted, Recorded
 from app.judging.reliability import Fate, Reliability, fate_of, measure_reliability
 from app.scheduling.rules.instances import end_in, never_ran
@@ -43,9 +44,14 @@ class Reliabilities:
 async def read_reliability(
     log: EventLog, cloud_id: int, after_seq: int | None, now_us: int, *, longest: int = LONGEST_STRETCH
 ) -> Stretch:
-    """Return the outcomes of spot starts admitted in the stretch after `after_seq`, or in the newest one."""
+    """Return the outcomes of spot starts admitted in the stretch after `after_seq`, or in the newest one.
+
+    Raises LogPutBack if the log ends before `after_seq`.
+    """
     newest_seq = await log.last_seq(cloud_id)
-    first = max(0, newest_seq - longest) if after_seq is None else min(after_seq, newest_seq)
+    if after_seq is not None and after_seq > newest_seq:
+        raise LogPutBack.beyond(after_seq, newest_seq)
+    first = max(0, newest_seq - longest) if after_seq is None else after_seq
     last = min(newest_seq, first + longest)
     fates: list[Fate] = []
     for seq in range(first, last, _READ_EVENTS):

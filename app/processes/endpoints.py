@@ -255,6 +255,7 @@ ENDPOINTS = (
         reliability.read_reliability,
         role=Role.PROJECT_READER,
         query=reliability_wire.ReliabilityQuery,
+        errors=(errors.LogPutBack,),
         query_example={"after_seq": 0},
     ),
     Served(

@@ -3,8 +3,8 @@
 The workload is everything that was asked for, rejected starts included. An instance ends at its recorded stop. If the
 log has no stop because the instance was evicted or rejected, it ends at its declared lifetime; an on-demand start that
 declared none ends at once, as in the forecast's history. Instances that run at the end of the log go on. Tables are
-computed at the policy's due times, as in an evaluation. Changes of the policy and of nodes happen when they did, unless
-they are replaced.
+computed at the policy's due times, as in an evaluation. Changes of the policy, of quotas and of nodes happen when they
+did, unless they are replaced.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from app.domain.events import (
     NodeRemoved,
     NodeResized,
     PolicyChanged,
+    QuotaRemoved,
+    QuotaSet,
     Recorded,
 )
 from app.domain.flavors import told_flavors
@@ -169,8 +171,9 @@ def steps_of(question: Question) -> list[Driven | Event]:
         match event:
             case CloudCreated():
                 keyed += [((event.at_us, 0, 0, n), first) for n, first in enumerate(_opening(question, event))]
-            case PolicyChanged():
-                keyed.append((key, replace(event, policy=changes.of(event.policy))))
+            case PolicyChanged() | QuotaSet() | QuotaRemoved():
+                told = replace(event, policy=changes.of(event.policy)) if isinstance(event, PolicyChanged) else event
+                keyed.append((key, told))
             case NodeAdded() | NodeDrained() | NodeOpened() | NodeRemoved() | NodeResized() if changes.nodes is None:
                 keyed.append((key, event))
             case InstanceStopped():
@@ -178,7 +181,7 @@ def steps_of(question: Question) -> list[Driven | Event]:
             case InstanceMoved() if changes.nodes is None:
                 keyed.append((key, MoveRequest(event.instance_id, event.node, event.at_us)))
             case InstanceStarted() | InstanceRejected():
-                asked[event.instance_id] = _request(event, flavors[event.flavor])
+                asked[event.instance_id] = _request(event, flavors[event.flavor], changes.nodes)
                 keyed.append((key, asked[event.instance_id]))
                 if isinstance(event, InstanceRejected):
                     keyed += _drawn_up(asked[event.instance_id], item, end_us)
@@ -220,9 +223,13 @@ def _renamed(question: Question) -> dict[str, str]:
     }
 
 
-def _request(event: InstanceStarted | InstanceRejected, flavor: str) -> StartRequest:
+def _request(
+    event: InstanceStarted | InstanceRejected, flavor: str, platform: Sequence[Resources] | None = None
+) -> StartRequest:
+    """Return what was asked for. On another platform there are other nodes than those that it was allowed to take."""
     asked = StartRequest(event.instance_id, event.market, flavor, event.lifetime_us, event.probability, event.at_us)
-    return replace(asked, count=event.count)
+    allowed = event.allowed if platform is None else ()
+    return replace(asked, owner=event.owner, count=event.count, nodes=allowed)
 
 
 def _drawn_up(request: StartRequest, item: Recorded, end_us: int) -> list[tuple[ComparisonKey, StopRequest]]:

@@ -58,7 +58,11 @@ def test_the_promises_of_a_cloud(client: httpx2.Client) -> None:
     assert line["low"] < 1 / 3 < line["high"]
     assert answer["estimates"] == []
     assert [(line["epoch"], line["admitted"]) for line in answer["epochs"]] == [(None, 3)]
-    assert (answer["first_seq"], answer["last_seq"]) == (1, client.get(path).json()["seq"])
+    end = client.get(path).json()["seq"]
+    assert (answer["first_seq"], answer["last_seq"]) == (1, end)
+    assert client.get(f"{path}/reliability", params={"after_seq": end}).json()["classes"] == []
+    beyond = client.get(f"{path}/reliability", params={"after_seq": end + 1})
+    assert (beyond.status_code, beyond.json()["errors"][0]["code"]) == (409, "preemptible.log.put_back")
 
 
 def log_of(count: int) -> list[Recorded]:
@@ -109,8 +113,8 @@ async def test_a_stretch_bounds_what_is_read(database: Database) -> None:
         assert sum(getattr(part, name) for part in parts) == getattr(line, name)
     newest = await read_reliability(log, cloud_id, None, 395, longest=7)
     assert (newest.first_seq, newest.last_seq) == (74, 80)
-    beyond = await read_reliability(log, cloud_id, 500, 395)
-    assert (beyond.first_seq, beyond.last_seq, beyond.reliability.classes) == (81, 80, ())
+    at_the_end = await read_reliability(log, cloud_id, 80, 395)
+    assert (at_the_end.first_seq, at_the_end.last_seq, at_the_end.reliability.classes) == (81, 80, ())
 
 
 @pytest.mark.anyio

@@ -60,7 +60,7 @@ def test_a_move_is_told_everywhere(service: Service, client: httpx2.Client) -> N
     free = {node["name"]: node["free"]["cores"] for node in client.get(f"{PATH}/nodes").json()["nodes"]}
     assert free == {"a": 1, "b": 1, "c": 2}
     told = " ".join(client.get(f"{PATH}/instances/s1/explanation").json()["sentences"])
-    assert "a controller moved it from a to b" in told
+    assert "a controller moved it from a to b." in told
     assert "Still running on b" in told
 
 

@@ -160,8 +160,8 @@ class RandomCloud:
         name = self.random.choice(known) if known and self.random.random() < 0.5 else f"o{self.started}"
         flavor, node = self.random.choice([*self.cloud.flavors]), self.random.choice([*self.cloud.nodes])
         request = ObserveRequest(name, flavor, node, project="p")
-        if not is_as_observed(self.cloud, request):
-            self.apply([*decide_observation(self.cloud, request, self.now_us, ran=False)])
+        if not is_as_observed(self.cloud, request, ran=False):
+            self.apply([*decide_observation(self.cloud, request, self.now_us)])
 
     def resize_node(self) -> None:
         if self.cloud.nodes:

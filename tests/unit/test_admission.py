@@ -269,8 +269,11 @@ def test_a_jump_that_says_so_goes_as_far_as_it_likes():
     ).outcomes
     assert isinstance(outcome, Changed)
     assert cloud.at_us == 90 * DAY_US
-    (late,) = decide(cloud, Change(lambda _, __: [], DAY_US, True)).outcomes
+    (late,) = decide(
+        cloud, Change(lambda _, at_us: [NodeAdded(at_us=at_us, node="o", capacity=Resources(1))], DAY_US, True)
+    ).outcomes
     assert isinstance(late, errors.TimeBackwards)
+    assert decide(cloud, Change(lambda _, __: [], DAY_US, True)).outcomes == [Changed(())]
 
 
 def test_no_table_is_waited_for_where_the_time_is_refused():

@@ -11,6 +11,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from oracles.histories import RandomCloud
+from repeats import seeds
 from typer.testing import CliRunner
 
 from app.admission.decide import decide_node_removal, decide_start, decide_stop
@@ -26,6 +28,8 @@ from app.domain.events import (
     NodeDrained,
     NodeRemoved,
     PolicyChanged,
+    QuotaRemoved,
+    QuotaSet,
     Recorded,
 )
 from app.domain.inputs import InputError, parse_nodes
@@ -363,3 +367,76 @@ def test_random_stories_are_the_same_when_decided_again() -> None:
             if random.random() < 0.5:
                 story.stop(at_s, random.choice(names))
         assert asked(story.recorded) == count_log(story.recorded)
+
+
+def owned(story: Story, at_s: int, name: str, owner: str, nodes: tuple[str, ...] = ()) -> Event:
+    """Decide a spot start of an owner, of one core and one hour, on these nodes alone if there are any."""
+    request = StartRequest(name, Market.SPOT, "c1", HOUR_US, None, owner=owner, nodes=nodes)
+    story.so(*decide_start(story.cloud, request, at_s * SECOND_US, None))
+    return story.recorded[-1].event
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"owner_cores": 1}, {"overrunning_cores": 0}, {"overrun_share": 0.1}],
+    ids=["cores", "overrunning cores", "overrun share"],
+)
+def test_limits_of_owners_refuse_again_what_they_refused(limits: dict[str, Any]) -> None:
+    policy = replace(NO_SLA, **{"overrun_share": None, **limits})
+    story = Story(policy)
+    story.furnish(9)
+    for at_h, name in ((1, "i1"), (1, "i2"), (6, "i3"), (6, "i4")):
+        owned(story, at_h * 3600, name, "alice")
+    story.stop(7 * 3600, "i1")
+    owned(story, 8 * 3600, "i5", "alice")
+    owned(story, 8 * 3600, "b", "bob")
+    was = count_log(story.recorded)
+    assert 0 < was.tally.spot_admitted < 6
+    assert asked(story.recorded) == was
+    assert asked(story.recorded, settings=dict.fromkeys(limits)).tally.spot_admitted == 6
+
+
+def test_quotas_of_an_owner_hold_again_as_long_as_they_held() -> None:
+    story = Story()
+    story.furnish(9)
+    story.so(QuotaSet(at_us=0, owner="alice", cores=1))
+    admitted = [owned(story, 1, "i1", "alice"), owned(story, 2, "i2", "alice"), owned(story, 3, "i3", "bob")]
+    story.so(QuotaRemoved(at_us=4 * SECOND_US, owner="alice"))
+    admitted += [owned(story, 5, "i4", "alice")]
+    assert [isinstance(event, InstanceStarted) for event in admitted] == [True, False, True, True]
+    assert asked(story.recorded) == count_log(story.recorded)
+    assert shares(asked(story.recorded, nodes=parse_nodes("1x9"))) == (0, 3, 0, 0)
+
+
+def test_nodes_that_a_start_could_use_bind_it_on_its_own_platform_alone() -> None:
+    story = Story()
+    story.furnish(1, 1)
+    assert isinstance(owned(story, 1, "i1", "alice", ("n1",)), InstanceStarted)
+    assert not isinstance(owned(story, 2, "i2", "alice", ("n1",)), InstanceStarted)
+    assert asked(story.recorded) == count_log(story.recorded)
+    assert shares(asked(story.recorded, nodes=parse_nodes("2x1"))) == (0, 2, 0, 0)
+
+
+class AskedFor(RandomCloud):
+    """A random cloud of owners in which all is asked for: nothing is observed, aborted or evicted in a drill."""
+
+    def drill(self) -> None:
+        """Stop an instance instead."""
+        self.stop()
+
+    def observe(self) -> None:
+        """Do nothing."""
+
+    def abort(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("seed", seeds(25))
+def test_whatever_was_asked_for_is_decided_again_as_it_was(seed: int) -> None:
+    limits = {"owner_cores": (None, 6)[seed % 2], "overrunning_cores": (2, None, 0)[seed % 3]}
+    policy = replace(NO_SLA, grace_us=7 * (seed % 2), displaces_overrunning=seed % 3 == 1, **limits)
+    cloud = AskedFor(Random(seed), policy, told=True)
+    cloud.open()
+    for _ in range(120):
+        cloud.step()
+    assert asked(cloud.log) == count_log(cloud.log)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from app.domain.events import (
     EvictionRisk,
@@ -12,13 +12,14 @@ from app.domain.events import (
     InstanceStarted,
     NodeRemoved,
     NodeResized,
-    Recorded,
+    PromiseEnding,
 )
 from app.domain.numbers import share_text
 from app.domain.risks import risk_in_words
 from app.domain.times import length_text, time_text
 from app.domain.values import ProposedMove, RiskLevel
-from app.explaining.rules.explanations import Decided, EvictionExplained, Grace
+from app.explaining.rules.explanations import Decided, EvictionExplained, Explanation, Grace
+from app.explaining.rules.wantwords import ending_in_words
 from app.scheduling.rules.extensions import in_words
 
 _RISKS_TOLD = 4
@@ -27,19 +28,24 @@ _MOVES_NAMED = 5
 """Moves that are named in a sentence; the fields hold all."""
 
 
-def extensions_in_words(extensions: Iterable[Recorded]) -> Iterator[str]:
-    """Tell each decision on a longer lifetime."""
-    for item in extensions:
-        if isinstance(item.event, InstanceExtended | ExtensionRejected):
-            yield f"At {time_text(item.event.at_us)}: {in_words(item.event)}"
-
-
-def moves_in_words(moves: Iterable[Recorded]) -> Iterator[str]:
-    """Tell each move to another node."""
-    for item in moves:
-        if isinstance(item.event, InstanceMoved):
-            at, event = time_text(item.event.at_us), item.event
-            yield f"At {at} a controller moved it from {event.former_node} to {event.node}; its promise stayed."
+def course_in_words(explanation: Explanation, decision: InstanceStarted) -> Iterator[str]:
+    """Tell how an accepted instance went on, in the order of time: extensions, moves, risks, and promises that end."""
+    risks = [item for item in explanation.notices if isinstance(item.event, EvictionRisk)][-_RISKS_TOLD:]
+    endings = [item for item in explanation.notices if isinstance(item.event, PromiseEnding)]
+    is_promised = decision.basis is not None and decision.basis.probability is not None
+    stayed = "; its promise stayed" if is_promised else ""
+    told = [*explanation.extensions, *explanation.moves, *risks, *endings]
+    for event in [item.event for item in sorted(told, key=lambda item: item.seq)]:
+        match event:
+            case InstanceExtended() | ExtensionRejected():
+                yield f"At {time_text(event.at_us)}: {in_words(event)}"
+            case InstanceMoved():
+                at = time_text(event.at_us)
+                yield f"At {at} a controller moved it from {event.former_node} to {event.node}{stayed}."
+            case EvictionRisk():
+                yield from _risk_in_words(event)
+            case PromiseEnding():
+                yield ending_in_words(event)
 
 
 def moves_text(moves: Sequence[ProposedMove]) -> str:
@@ -91,17 +97,16 @@ def grace_in_words(grace: Grace, as_of_us: int) -> str:
     return f"Under the grace period it may go on running until {until}; no controller has confirmed its stop so far."
 
 
-def risks_in_words(notices: Sequence[Recorded]) -> Iterator[str]:
-    """Say when the instance's risk passed the threshold and when it fell back."""
-    for risk in [item.event for item in notices if isinstance(item.event, EvictionRisk)][-_RISKS_TOLD:]:
-        side = "above" if risk.level is RiskLevel.RAISED else "no longer above"
-        yield (
-            f"At {time_text(risk.at_us)} the risk that it is evicted in the rest of its declared lifetime was "
-            f"{risk_in_words(risk.probability, risk.probability_bound, risk.windows)}, "
-            f"{side} the policy's {share_text(risk.threshold)}."
-        )
-        if risk.moves:
-            yield f"To spare it, {moves_text(risk.moves)}."
+def _risk_in_words(risk: EvictionRisk) -> Iterator[str]:
+    """Say when the instance's risk passed the threshold, or when it fell back."""
+    side = "above" if risk.level is RiskLevel.RAISED else "no longer above"
+    yield (
+        f"At {time_text(risk.at_us)} the risk that it is evicted in the rest of its declared lifetime was "
+        f"{risk_in_words(risk.probability, risk.probability_bound, risk.windows)}, "
+        f"{side} the policy's {share_text(risk.threshold)}."
+    )
+    if risk.moves:
+        yield f"To spare it, {moves_text(risk.moves)}."
 
 
 def _from(ready_us: int | None) -> str:

@@ -40,10 +40,8 @@ from app.explaining.rules.groupwords import (
     spot_instances_text,
 )
 from app.explaining.rules.noticewords import (
-    extensions_in_words,
+    course_in_words,
     grace_in_words,
-    moves_in_words,
-    risks_in_words,
     room_in_brief,
     room_in_words,
 )
@@ -51,7 +49,7 @@ from app.explaining.rules.promisewords import promise_in_words
 from app.explaining.rules.quotawords import refused_by_quota
 from app.explaining.rules.riskwords import estimate_in_words
 from app.explaining.rules.roomwords import held_in_words
-from app.explaining.rules.wantwords import endings_in_words, given_in_words, lifetime_in_words
+from app.explaining.rules.wantwords import given_in_words, lifetime_in_words
 from app.scheduling.rules.instances import moved
 
 _NAMED = 5
@@ -71,10 +69,7 @@ def explain_in_words(explanation: Explanation) -> Iterator[str]:
     yield from _acceptance(explanation, decision)
     yield from given_in_words(decision, is_running=end is None)
     yield from room_in_words(decision)
-    yield from extensions_in_words(explanation.extensions)
-    yield from moves_in_words(explanation.moves)
-    yield from risks_in_words(explanation.notices)
-    yield from endings_in_words(explanation.notices)
+    yield from course_in_words(explanation, decision)
     if isinstance(end, InstanceStopped) and end.aborted:
         yield f"Aborted at {time_text(end.at_us)}: it never ran, its controller says, so it does not count as admitted."
     elif isinstance(end, InstanceStopped):

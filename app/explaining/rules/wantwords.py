@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from app.domain.events import InstanceStarted, PromiseEnding, Recorded, StartDecision
+from app.domain.events import InstanceStarted, PromiseEnding, StartDecision
 from app.domain.times import at_least_text, time_text
 from app.domain.values import Rejection
 from app.domain.wanted import Wanted
@@ -50,13 +50,6 @@ def given_in_words(decision: InstanceStarted, *, is_running: bool) -> Iterator[s
 def limit_in_words(reason: Rejection | None) -> str:
     """Return why a promise is not longer, as half a sentence."""
     return "nothing is promised further ahead" if reason is None else _LIMITS.get(reason, reason.value)
-
-
-def endings_in_words(notices: Iterable[Recorded]) -> Iterator[str]:
-    """Tell of each notice that a promise ends."""
-    for item in notices:
-        if isinstance(item.event, PromiseEnding):
-            yield ending_in_words(item.event)
 
 
 def ending_in_words(event: PromiseEnding) -> str:
