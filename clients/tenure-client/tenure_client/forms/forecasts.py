@@ -22,7 +22,20 @@ class EvidenceAnswer(Answer, kw_only=True):
 
 class FlavorQuoteAnswer(Answer, kw_only=True):
     flavor: str
-    slots: Annotated[int, Meta(description="Available slots: the present number, or the requested one.")]
+    slots: Annotated[
+        int,
+        Meta(
+            description="Available slots: the present number, or the requested one. Where a start would evict "
+            "overrunning instances, those that there are without them."
+        ),
+    ]
+    displaced_count: Annotated[
+        int,
+        Meta(
+            description="So many overrunning instances a start would evict, because no slot is free. 0: none, or they "
+            "do not make room."
+        ),
+    ] = 0
     eviction_probability: float
     lifetime_s: Annotated[
         Seconds | None,
