@@ -93,6 +93,9 @@ def _print(answer: QuotesAnswer) -> None:
     sampled = any(quote.evidence for quote in answer.quotes)
     columns = (*_GUARANTEED, *(_ASKED if asked else ()), _BOUND, _WINDOWS, *(_SAMPLES if sampled else ()))
     print_fitting(STDOUT, columns, [_quote(quote, asked=asked)[: len(columns)] for quote in answer.quotes])
+    for quote in answer.quotes:
+        if quote.displaced_count:
+            print_text(Text(_displaced_in_words(quote)))
     if asked:
         print_text(Text(_guaranteed_in_words(answer)))
     of = "declared" if asked else "guaranteed"
@@ -112,6 +115,12 @@ def _guaranteed_in_words(answer: QuotesAnswer) -> str:
     others = "; a start may be accepted beyond its quote, or refused within it"
     has_room = any(quote.slots for quote in answer.quotes)
     return f"guaranteed for {guaranteed(asked_s)}: {names}{others if has_room else ''}"
+
+
+def _displaced_in_words(quote: FlavorQuoteAnswer) -> str:
+    """Say whose room a start would take. It is quoted as if they were gone."""
+    them = "an overrunning instance" if quote.displaced_count == 1 else f"{quote.displaced_count} overrunning instances"
+    return f"{quote.flavor}: no slot is free; a start would take the room of {them}, and is quoted without"
 
 
 def _quote(quote: FlavorQuoteAnswer, *, asked: bool) -> list[object]:

@@ -30,7 +30,7 @@ and an empty one by POST /v1/clouds, as `tenure run` shows when it is ready"""
 _CLOUDS = (
     Column("cloud", 9),
     Column("events", 3, is_number=True),
-    Column("time", 2),
+    Column("last event", 2),
     Column("running", 8, is_number=True),
     Column("on-demand", 5, is_number=True),
     Column("spot", 6, is_number=True),

@@ -37,6 +37,11 @@ def share_text(share: float) -> str:
     return f"{text} %"
 
 
+def is_told_whole(share: float) -> bool:
+    """Return True if the text of a share leaves none of its digits out."""
+    return Decimal(number_text(100 * share).replace(",", "")) == 100 * Decimal(repr(share))
+
+
 def told_apart(shares: Iterable[float]) -> dict[float, str]:
     """Return each share in per cent, with as few digits as tell it from the others.
 

@@ -2,7 +2,7 @@
 
 With the calibrated forecast they are computed by the formula that decides, from the present state: for another number
 of slots the room is so many instances larger or smaller. With replays they are read from the table. Where the evidence
-is thin, every point says so: it rests on fewer than `FEW_WINDOWS` windows.
+is thin, every point says so: its bound takes all its windows for fewer than `FEW_WINDOWS`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from app.forecast.table import QuantileTable
 from app.forecasts.evidence import spread
 
 FEW_WINDOWS = 10
-"""An estimate that rests on fewer windows is shown as thin."""
+"""An estimate is shown as thin whose windows its bound takes for fewer."""
 PROBABILITIES = (0.01, 0.05, 0.1)
 _MOST_SLOTS = 60
 _POINTS = 80
@@ -39,18 +39,20 @@ TOLD_US = (HOUR_US // 6, HOUR_US, 4 * HOUR_US, 12 * HOUR_US, DAY_US, 2 * DAY_US,
 class CurvePoint:
     """The estimate of a lifetime with its bound and the windows that it rests on; None: nothing is known or certified.
 
-    `is_thin`: fewer than FEW_WINDOWS windows.
+    `worth`: for how many windows its bound takes these, where bursts strike many instances at once. `is_thin`: for
+    fewer than FEW_WINDOWS.
     """
 
     lifetime_us: int
     estimate: float | None
     bound: float | None
     window_count: float | None
+    worth: float = 0.0
 
     @property
     def is_thin(self) -> bool:
-        """True if the estimate rests on few windows."""
-        return self.window_count is None or self.window_count < FEW_WINDOWS
+        """True if the bound takes the windows for few."""
+        return self.worth < FEW_WINDOWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def curves_now(cloud: Cloud, table: QuantileTable, flavor: str, at_us: int) -> C
         if rises is None:
             return None
         quotes = table.seen_from({flavor: outlook})
-        return _Drawing(quotes, flavor, policy.confidence, lambda _, us: _windows(rises, us)).sheet(
+        return _Drawing(quotes, flavor, policy.confidence, lambda _, us: _worth(rises, us)).sheet(
             Forecast.CALIBRATED, slots_now, range(1, most_slots(outlook) + 1), probabilities, _LONGEST_US
         )
 
@@ -130,8 +132,8 @@ def _of_replays(
     )
 
 
-def _windows(rises: Rises, lifetime_us: int) -> float:
-    """Return the windows of a lifetime that the history is worth."""
+def _worth(rises: Rises, lifetime_us: int) -> float:
+    """Return for how many windows a bound takes those that the history holds of a lifetime: the design effect."""
     effect = float(rises.effects[stratum_index(lifetime_us)])
     return window_count(rises.seen_us, lifetime_us) / (effect or 1.0)
 
@@ -143,7 +145,7 @@ class _Drawing:
     quotes: Quotes
     flavor: str
     confidence: float
-    windows: Callable[[int, int], float]
+    worth: Callable[[int, int], float]
 
     def sheet(
         self,
@@ -158,7 +160,7 @@ class _Drawing:
         few = sorted({*spread(slots, 4), *([slots_now] if slots_now else [])})
         shortest_us = min(_SHORTEST_US, max(longest_us // 10, _MINUTE_US))
         times = np.geomspace(shortest_us, max(longest_us, 2 * shortest_us), _POINTS)
-        thin_us = next((int(us) for us in times if self.windows(slots_now or shown[0], int(us)) < FEW_WINDOWS), None)
+        thin_us = next((int(us) for us in times if self.worth(slots_now or shown[0], int(us)) < FEW_WINDOWS), None)
         return CurveSheet(
             self.flavor,
             forecast,
@@ -178,4 +180,5 @@ class _Drawing:
         if estimate is None or estimate >= 1:  # nothing observed ran that long
             return CurvePoint(lifetime_us, None, None, None)
         bound = self.quotes.bound(self.flavor, slots, lifetime_us, self.confidence)
-        return CurvePoint(lifetime_us, estimate, bound, self.windows(slots, lifetime_us))
+        windows = self.quotes.windows(self.flavor, slots, lifetime_us)
+        return CurvePoint(lifetime_us, estimate, bound, windows, self.worth(slots, lifetime_us))

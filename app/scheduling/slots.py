@@ -11,6 +11,7 @@ from app.engine.cloud import Cloud
 from app.platform.turns import Turns
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 _FEW = 50_000
 """So many pairs of a flavor and a node are counted at once, which takes less than a millisecond."""
@@ -48,12 +49,12 @@ async def beside(look: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(_BESIDE, look)
 
 
-async def made_of_each(slots: Mapping[str, int], make: Callable[[str, int], T]) -> list[T]:
-    """Return what is made of each flavor and its slots, with turns for other tasks."""
+async def made_of_each(found: Mapping[str, S], make: Callable[[str, S], T]) -> list[T]:
+    """Return what is made of each flavor and what was found of it, with turns for other tasks."""
     made = []
     with Turns() as turns:
-        for flavor, count in slots.items():
-            made.append(make(flavor, count))
+        for flavor, one in found.items():
+            made.append(make(flavor, one))
             if turns.is_due():
                 await turns.give()
     return made

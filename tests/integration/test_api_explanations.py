@@ -8,7 +8,7 @@ import anyio
 import httpx2
 import numpy as np
 import pytest
-from api_service import Service
+from api_service import TOKEN, Service
 
 from app.domain.events import (
     CloudCreated,
@@ -196,7 +196,7 @@ def explained(client: httpx2.Client, name: str) -> dict[str, Any]:
             "longer than was declared. The risk, the probability of an eviction within the declared lifetime, was "
             "estimated at 11 % (at most 43 % with 95 % confidence, on 5 windows). That rested on 40 samples at 4 slots "
             "(3 evicted sooner or later), 5 of them independent of each other for so long a lifetime. "
-            "Would have been accepted: this lifetime at an eviction probability of 11 % or a little more, or at this "
+            "Would have been accepted: this lifetime at an eviction probability of 11 %, or at this "
             "eviction probability a lifetime of up to 4.99 h.",
         ),
         (
@@ -257,6 +257,11 @@ def test_an_eviction_in_fields(story: httpx2.Client) -> None:
         ("old", 9000, False, "broken"),
     ]
     assert found["instance"] == story.get("/v1/clouds/why/instances/young").json()
+
+
+def test_the_page_tells_a_promise_of_two_digits_as_it_is(story: httpx2.Client) -> None:
+    shown = story.get("/ui/clouds/why/instances/long", headers={"Cookie": f"tenure_token={TOKEN}"}).text
+    assert "at a probability of <strong>11 %</strong>.</p>" in shown
 
 
 def test_a_rejection_says_what_would_have_been_accepted(story: httpx2.Client) -> None:

@@ -9,6 +9,8 @@ import httpx2
 import pytest
 from api_service import Service
 
+from app.admission.acceptable import rounded_up
+
 AS_JSON = {"Content-Type": "application/json"}
 
 _names = (f"story-{number}" for number in count())
@@ -333,7 +335,11 @@ def test_a_pooled_start_rests_on_a_budget_and_a_refusal_tells_what_would_do(lear
     budget, acceptable = refused["quote"]["budget"], refused["acceptable"]
     assert budget["earned"] == 0.02
     assert budget["risk"] > 0.02
-    assert acceptable == {"lifetime_s": budget["affordable_lifetime_s"], "eviction_probability": budget["risk"]}
+    assert acceptable["lifetime_s"] == budget["affordable_lifetime_s"]
+    assert budget["risk"] <= acceptable["eviction_probability"] == rounded_up(budget["risk"]), "two digits"
+    laxer = learned.spot("p2", lifetime_s=1200, eviction_probability=acceptable["eviction_probability"], at=at(23.5))
+    assert laxer["status"] == "accepted"
+    learned.expect(204, "DELETE", "/instances/p2", params={"at": at(23.5)})
     shorter = learned.spot("p1", lifetime_s=acceptable["lifetime_s"], eviction_probability=0.02, at=at(23.5))
     assert shorter["status"] == "accepted"
     assert shorter["quote"]["budget"]["affordable_lifetime_s"] is None

@@ -150,6 +150,7 @@ def test_the_curves_are_the_quotes_of_now(client: httpx2.Client) -> None:
         (quote,) = client.get(f"{path}/quotes", params=asked).json()["quotes"]
         assert quote["estimated_eviction_probability"] == point["estimated_eviction_probability"]
         assert quote["eviction_probability_bound"] == point["eviction_probability_bound"]
+        assert quote["windows"] == point["window_count"]
     assert sheet["forecast"] == "calibrated"
     assert client.get(f"{path}/curves", params={"flavor": "nobodys"}).status_code == 404
 
@@ -226,6 +227,8 @@ def test_pages_say_which_forecast_they_show(client: httpx2.Client) -> None:
     curves = client.get(f"/ui/clouds/{NAME}/curves", headers=signed_in).text
     assert "calibrated forecast" in curves
     assert "the formula that decides" in curves
+    assert "the bound takes the windows for fewer than 10, because it takes several for one" in curves
+    assert "(few in the bound)" in curves
     instance = client.get(f"/ui/clouds/{NAME}/instances/long", headers=signed_in).text
     assert "of its lifetime, or of six hours, in the history" in instance
 

@@ -86,6 +86,21 @@ def test_only_our_instances_are_listed_shown_and_explained(ours: dict[str, httpx
     assert "another-instance" in told.text
 
 
+def test_a_refusal_names_the_role_that_its_caller_would_ask_for(
+    service: Service, ours: dict[str, httpx2.Client]
+) -> None:
+    """A role of one project is named to people of one project alone."""
+    spot = {"id": "never", "market": "spot", "flavor": "c1", "lifetime_s": 60}
+    made = service.client.post("/v1/tokens", json={"name": "dashboard", "role": "reader"}).json()
+    refused = service.client.post(f"{PATH}/instances", json=spot, headers={"X-Auth-Token": made["token"]})
+    assert code(refused) == REFUSED
+    assert refused.json()["errors"][0]["detail"] == "this needs the role member, and the token's is reader"
+    refused = ours["project_reader"].post(f"{PATH}/instances", json=spot)
+    assert (
+        refused.json()["errors"][0]["detail"] == "this needs the role project_member, and the token's is project_reader"
+    )
+
+
 @pytest.mark.parametrize("role", ["project_reader", "project_member"])
 def test_the_list_of_another_project_is_empty(ours: dict[str, httpx2.Client], role: str) -> None:
     """Its instances do not exist for them, whether there is such a project or not."""

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from app.admission.quote import quotes_in_force
 from app.domain.inputs import parse_nodes
 from app.domain.values import Clock, Forecast, Guarantee, Policy
 from app.engine.cloud import Cloud
@@ -81,9 +82,21 @@ def test_the_present_slots_are_among_them_and_thin_evidence_is_told(drawn: Drawn
         assert sheet.slots_now in [one.slots for one in sheet.by_slots]
         assert sheet.slots_now in [one.slots for one in sheet.by_lifetime]
     assert sheet.thin_us is not None, "days hold few windows of a month"
-    counts = {point.is_thin: point.window_count for curve in sheet.by_lifetime for point in curve.points}
+    counts = {point.is_thin: point.worth for curve in sheet.by_lifetime for point in curve.points}
     assert counts.keys() == {True, False}
-    assert (counts[False] or 0) >= FEW_WINDOWS > (counts[True] or 0)
+    assert counts[False] >= FEW_WINDOWS > counts[True]
+
+
+def test_windows_are_those_of_quotes_and_of_the_floor(drawn: Drawn) -> None:
+    """They count as they are, although the bound of a day takes several of them for one."""
+    cloud, table, sheet = drawn
+    quotes, told = quotes_in_force(table, cloud, ["c1"], cloud.at_us), False
+    for curve in (*sheet.by_lifetime, *sheet.told):
+        for point in curve.points:
+            if point.estimate is not None:
+                assert point.window_count == quotes.windows("c1", curve.slots, point.lifetime_us)
+                told = told or point.worth < (point.window_count or 0)
+    assert told == (sheet.forecast is Forecast.CALIBRATED), "otherwise this shows nothing"
 
 
 def test_the_charts_draw_the_sheet(drawn: Drawn) -> None:

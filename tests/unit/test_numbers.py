@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.domain.numbers import figure_text, number_text, share_text, told_apart
+from app.domain.numbers import figure_text, is_told_whole, number_text, share_text, told_apart
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,10 @@ def test_figures_are_never_written_with_a_power(value: float, text: str) -> None
 def test_shares_are_told_apart_with_as_few_digits_as_do(shares: list[float], texts: list[str]) -> None:
     """Two classes would have the same name otherwise, and one alone a name of seventeen digits."""
     assert [*told_apart(shares).values()] == texts
+
+
+@pytest.mark.parametrize(
+    ("share", "whole"), [(0.12, True), (0.29, True), (0.034, True), (0.000012, True), (0.11643, False), (1e-9, False)]
+)
+def test_a_share_of_few_digits_is_told_whole(share: float, whole: bool) -> None:
+    assert is_told_whole(share) == whole

@@ -10,7 +10,8 @@ from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors
 from app.engine.cloud.records import Room
 from app.engine.cloud.tally import Tally
-from app.engine.cluster import NEVER_US, Bools, Ints
+from app.engine.cluster import NEVER_US, NO_NODE, Bools, Ints
+from app.engine.displacing import displace
 from app.engine.outlook import Outlook, look_ahead, slots_left, with_slots
 from app.engine.standing import slots_seen, without
 
@@ -53,6 +54,28 @@ class Outlooks:
             flavor: look_ahead(cluster, were_extended, sizes, demand, *loads, NEVER_US, now_us)
             for flavor, demand in demands.items()
         }
+
+    def displacing(self, flavors: Iterable[str], now_us: int) -> Callable[[], dict[str, tuple[int, Outlook]]]:
+        """Return a function that tells which overrunning instances starts of these flavors evict, on any thread.
+
+        It returns how many, and the outlook once they are gone, of each flavor for which they make room. The flavors
+        fit nowhere. A decision evicts the same ones.
+        """
+        cluster, sizes = self._room.copy(), self._room.sizes.copy()
+        loads, were_extended = self._loads(), self._were_extended.copy()
+        demands = {flavor: self._flavors.by_name[flavor].demand for flavor in flavors}
+
+        def found() -> dict[str, tuple[int, Outlook]]:
+            seen, victims = {}, np.empty(len(cluster.node_of), np.int64)
+            for flavor, demand in demands.items():
+                node, count = displace(cluster, demand, now_us, victims)
+                if node != NO_NODE:
+                    rest = without(cluster, victims[:count].tolist())
+                    gone = len(np.unique(cluster.born[victims[:count]]))  # members of a group go as one
+                    seen[flavor] = gone, look_ahead(rest, were_extended, sizes, demand, *loads, NEVER_US, now_us)
+            return seen
+
+        return found
 
     @property
     def _were_extended(self) -> Bools:

@@ -114,7 +114,7 @@ class Cloud:
         readings, outlooks = Readings(), Outlooks(self._room, self._instances, self._flavors, self._tally)
         self.still, self.without = readings.still, readings.apart(owners.without)
         self.outlook, self.seen_by = readings.once(outlooks.of_start), readings.once(outlooks.seen_by)
-        self.outlooks_now = outlooks.now
+        self.outlooks_now, self.displacing_now = outlooks.now, outlooks.displacing
         self.available_slots = readings.once(self._available_slots)
         self.books, self.borne_by = readings.once(self._books.of), readings.once(owners.borne_by)
         self.overrun_lately = readings.once(owners.overrun_lately)

@@ -11,7 +11,7 @@ from app.domain.events import (
     InstanceStarted,
     InstanceStopped,
 )
-from app.domain.numbers import number_text, share_text
+from app.domain.numbers import is_told_whole, number_text, share_text
 from app.domain.risks import floor_in_words, longest_in_words, risk_of_basis
 from app.domain.times import at_least_text, length_text, time_text
 from app.domain.values import (
@@ -200,7 +200,8 @@ def _budgeted(basis: Basis, budget: Budget) -> str:
 def _acceptable(instead: Acceptable | None, *, of_book: bool = False) -> Iterator[str]:
     ways = []
     if instead is not None and instead.probability is not None:
-        ways.append(f"this lifetime at an eviction probability of {_percent(instead.probability)} or a little more")
+        more = "" if is_told_whole(instead.probability) else " or a little more"
+        ways.append(f"this lifetime at an eviction probability of {_percent(instead.probability)}{more}")
     if instead is not None and instead.lifetime_us is not None:
         ways.append(f"at this eviction probability {longest_in_words(instead.lifetime_us, of_book=of_book)}")
     yield f"Would have been accepted: {', or '.join(ways)}." if ways else "No lifetime would have been accepted."

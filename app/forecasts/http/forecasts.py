@@ -5,12 +5,12 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.admission.quote import quotes_of_now
 from app.domain.errors import FlavorNotFound, TableNotFound
 from app.domain.flavors import check_flavor, told_flavors
 from app.engine.cloud import Cloud
 from app.forecasts.evidence import evidence_in_force
 from app.forecasts.http.missing import no_table_yet
+from app.forecasts.present import PresentStart, present_starts
 from app.forecasts.table_reads import TableReads
 from app.forecasts.wire.forecasts import (
     QuotesQuery,
@@ -27,7 +27,7 @@ from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.platform.turns import in_turns
 from app.scheduling.scheduler import Scheduler
-from app.scheduling.slots import made_of_each, outlooks_beside, slots_of
+from app.scheduling.slots import made_of_each
 from tenure_client.forms.forecasts import FlavorQuoteAnswer, RunsAnswer, TablesAnswer
 
 
@@ -35,7 +35,8 @@ async def read_quotes(request: Request) -> Response:
     """Read quotes from the newest table, for one flavor or all. Nothing is reserved or recorded.
 
     Each quote gives the lifetime guaranteed at an eviction probability. With `lifetime_s`, it also gives the eviction
-    probability of that lifetime.
+    probability of that lifetime. A flavor without a slot is quoted as the start that would evict overrunning instances,
+    if there are such and the policy lets it.
     """
     query = read_query(request, QuotesQuery)
     name = request.path_params["cloud"]
@@ -45,15 +46,13 @@ async def read_quotes(request: Request) -> Response:
         raise TableNotFound(no_table_yet(name, cloud, now_us))
     probability = query.eviction_probability or cloud.policy.eviction_probability
     policy, flavors = cloud.policy, _flavors_asked(cloud, query.flavor)
-    of_now = quotes_of_now(table, cloud, flavors, now_us)
-    slots = await slots_of(cloud, flavors) if query.slots is None else dict.fromkeys(flavors, query.slots)
-    in_force = await outlooks_beside(cloud, flavors, of_now)
+    starts = await present_starts(table, cloud, flavors, now_us, query.slots)
 
-    def quote(flavor: str, count: int) -> FlavorQuoteAnswer:
-        evidence = evidence_in_force(table, policy, flavor, count)
-        return flavor_quote(in_force, evidence, flavor, count, probability, query.lifetime_us, policy.confidence)
+    def quote(flavor: str, start: PresentStart) -> FlavorQuoteAnswer:
+        evidence = evidence_in_force(table, policy, flavor, start.slots)
+        return flavor_quote(start, evidence, flavor, probability, query.lifetime_us, policy.confidence)
 
-    quotes = await made_of_each(slots, quote)
+    quotes = await made_of_each(starts, quote)
     return respond(quotes_answer(table, policy, quotes))
 
 

@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.admission.quote import Quotes, quotes_of_now
+from app.admission.quote import Quotes
 from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Guarantee, Policy
 from app.engine.cloud import Cloud, Flavor
 from app.forecast.table import QuantileTable
 from app.forecasts.evidence import evidence_in_force, guaranteed_bound, guaranteed_windows
+from app.forecasts.present import PresentStart, present_starts
 from app.forecasts.rules import Evidence
 from app.forecasts.table_reads import TableReads
 from app.platform.http.reached import reached
 from app.platform.pages.asking import server_time
 from app.platform.pages.rendering import render
 from app.scheduling.scheduler import Scheduler
-from app.scheduling.slots import made_of_each, outlooks_beside, slots_of
+from app.scheduling.slots import made_of_each
 
 UNITS = {"min": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US}
 _LONGEST_US = 3660 * DAY_US
@@ -44,7 +45,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The table's quotes for one flavor.
+    """The table's quotes for one flavor; `displaced` overrunning instances would be evicted to make its slots.
 
     `lifetime_us` is None without evidence; `lifetime_bound` is the upper bound of the eviction probability of what is
     guaranteed, and `lifetime_windows` its evidence. `estimate`, `bound`, `windows` and `count` refer to the requested
@@ -54,6 +55,7 @@ class Line:
     flavor: str
     cores: int
     slots: int
+    displaced: int
     lifetime_us: int | None
     lifetime_bound: float | None
     estimate: float | None
@@ -117,15 +119,13 @@ def read_form(request: Request, policy: Policy) -> Asked:
 async def _lines(table: QuantileTable, cloud: Cloud, asked: Asked, now_us: int) -> list[Line]:
     """Return the lines of all flavors, with turns for other tasks."""
     flavors, policy = {**cloud.flavors}, cloud.policy
-    of_now = quotes_of_now(table, cloud, flavors, now_us)
-    slots = await slots_of(cloud, [*flavors])
-    quotes = await outlooks_beside(cloud, [*flavors], of_now)
+    starts = await present_starts(table, cloud, [*flavors], now_us)
 
-    def line(flavor: str, slots: int) -> Line:
-        evidence = evidence_in_force(table, policy, flavor, slots)
-        return _line(quotes, evidence, flavors[flavor], slots, asked, policy.confidence)
+    def line(flavor: str, start: PresentStart) -> Line:
+        evidence = evidence_in_force(table, policy, flavor, start.slots)
+        return _line(start, evidence, flavors[flavor], asked, policy.confidence)
 
-    return await made_of_each(slots, line)
+    return await made_of_each(starts, line)
 
 
 def count_accepted(quotes: Quotes, flavor: str, slots: int, lifetime_us: int, probability: float) -> int:
@@ -139,12 +139,14 @@ def count_accepted(quotes: Quotes, flavor: str, slots: int, lifetime_us: int, pr
     return min(slots, _MOST_COUNTED)
 
 
-def _line(table: Quotes, evidence: Sequence[Evidence], of: Flavor, slots: int, asked: Asked, confidence: float) -> Line:
+def _line(start: PresentStart, evidence: Sequence[Evidence], of: Flavor, asked: Asked, confidence: float) -> Line:
+    table, slots = start.quotes, start.slots
     flavor, lifetime_us, probability = of.name, asked.lifetime_us, asked.probability
     return Line(
         flavor,
         of.resources.cores,
         slots,
+        start.displaced,
         table.lifetime_us(flavor, slots, probability),
         guaranteed_bound(table, flavor, slots, probability, confidence),
         None if lifetime_us is None else table.probability(flavor, slots, lifetime_us),

@@ -9,7 +9,6 @@ from msgspec import Raw
 from msgspec.json import Encoder
 from pydantic import Field
 
-from app.admission.quote import Quotes
 from app.domain.strata import STRATA
 from app.domain.times import seconds, to_datetime
 from app.domain.values import Policy, Resources
@@ -17,6 +16,7 @@ from app.forecast.rise import Rises
 from app.forecast.survival import Bucket
 from app.forecast.table import QuantileTable
 from app.forecasts.evidence import guaranteed_bound, guaranteed_windows
+from app.forecasts.present import PresentStart
 from app.forecasts.rules import Evidence, Run, TableSummary
 from app.platform.http.fields import Name, Query, SecondsInQuery, guaranteed_seconds, optional_seconds
 from tenure_client.forms.answer import Link, answer_of
@@ -66,18 +66,19 @@ def quotes_answer(table: QuantileTable, policy: Policy, quotes: list[FlavorQuote
 
 
 def flavor_quote(
-    table: Quotes,
+    start: PresentStart,
     evidence: Sequence[Evidence],
     flavor: str,
-    slots: int,
     probability: float,
     lifetime_us: int | None,
     confidence: float,
 ) -> FlavorQuoteAnswer:
     """Return the quote for a flavor, in both directions, with the samples that it rests on."""
+    table, slots = start.quotes, start.slots
     return FlavorQuoteAnswer(
         flavor=flavor,
         slots=slots,
+        displaced_count=start.displaced,
         eviction_probability=probability,
         lifetime_s=guaranteed_seconds(table.lifetime_us(flavor, slots, probability)),
         lifetime_bound=guaranteed_bound(table, flavor, slots, probability, confidence),

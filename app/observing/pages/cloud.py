@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.admission.sparing import can_begin
+from app.domain.times import from_datetime
 from app.domain.values import Clock
 from app.engine.cloud import Cloud
 from app.explaining.service import Explaining
@@ -78,6 +79,7 @@ def _now(state: Cloud, now: datetime) -> dict[str, Any]:
         "policy": state.policy,
         "seq": state.seq,
         "at_us": state.at_us,
+        "present_us": state.present_us(from_datetime(now)),
     }
 
 

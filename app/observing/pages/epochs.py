@@ -84,7 +84,7 @@ def health_of(cloud: Cloud, newest: TableSummary | None, runs: Sequence[Run], no
         due = "" if due_us is None else f" The first {'is' if now_us < due_us else 'was'} due at {time_text(due_us)}."
         return ForecastHealth("no table", "bad", f"Spot starts are rejected: no table was published yet.{due}{why}")
     age_us = now_us - newest.epoch_us
-    age = f"The history behind the newest table ends {length_text(max(0, age_us))} before the cloud's time"
+    age = f"The history behind the newest table ends {length_text(max(0, age_us))} before the cloud's present time"
     limit = length_text(policy.table_max_age_us)
     if age_us > policy.table_max_age_us:
         return ForecastHealth("stale", "bad", f"{age}, more than the {limit} allowed: spot starts are rejected.{why}")

@@ -197,9 +197,14 @@ async def authorise(request: Request, role: Role, *, for_scoped: bool = False) -
         request.app.state.rates.count_address(request.scope)
         raise Unauthenticated("send a token as X-Auth-Token or as Authorization: Bearer")
     if role not in granted_to(caller.role):
-        raise Forbidden(f"this needs the role {role.value}, and the token's is {caller.role}")
+        raise Forbidden(f"this needs the role {_role_to_ask_for(role, caller)}, and the token's is {caller.role}")
     if caller.cloud is not None:
         _check_scope(caller.cloud, request.path_params.get("cloud"), for_scoped=for_scoped)
+
+
+def _role_to_ask_for(role: Role, caller: Caller) -> str:
+    """Return the role that would do: for who is not of one project, that of all instances."""
+    return role.value if caller.project is not None else role.value.removeprefix("project_")
 
 
 async def recognise(request: Request) -> Caller | None:

@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from app.domain.numbers import told_apart
+from app.domain.numbers import is_told_whole, told_apart
 from app.platform.pages import words
 from app.platform.pages.cookies import read_cookie
 from app.platform.telemetry.context import without_tokens
@@ -44,6 +44,7 @@ _TEMPLATES.filters.update(
     windows=words.windows,
     on_windows=words.on_windows,
 )
+_TEMPLATES.tests.update(told_whole=is_told_whole)
 
 
 def render(request: Request, template: str, *, status_code: int = 200, **shown: Any) -> Response:  # noqa: ANN401

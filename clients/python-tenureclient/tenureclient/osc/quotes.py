@@ -36,6 +36,10 @@ class ListQuotes(TenureLister):
         asked = {"lifetime_s": given.lifetime, "eviction_probability": given.probability}
         quotes = tenure.get("/quotes", flavor=flavor, **asked)["quotes"]
         for quote in quotes:
+            if quote.get("displaced_count"):  # services before there was one do not tell it
+                self.note(
+                    f"{quote['flavor']}: no room is free, but that of servers beyond their lifetimes would be taken"
+                )
             if not quote["slots"]:
                 self.note(f"{quote['flavor']}: no room for one more now, so none would be admitted")
         return self.rows(quotes)

@@ -22,7 +22,20 @@ class EvidenceAnswer(Answer, kw_only=True):
 
 class FlavorQuoteAnswer(Answer, kw_only=True):
     flavor: str
-    slots: Annotated[int, Meta(description="Available slots: the present number, or the requested one.")]
+    slots: Annotated[
+        int,
+        Meta(
+            description="Available slots: the present number, or the requested one. Where a start would evict "
+            "overrunning instances, those that there are without them."
+        ),
+    ]
+    displaced_count: Annotated[
+        int,
+        Meta(
+            description="So many overrunning instances a start would evict, because no slot is free. 0: none, or they "
+            "do not make room."
+        ),
+    ] = 0
     eviction_probability: float
     lifetime_s: Annotated[
         Seconds | None,
@@ -77,9 +90,10 @@ class CurvePointAnswer(Answer, kw_only=True):
         float | None, Meta(description="Its upper bound, at the policy's confidence.")
     ]
     window_count: Annotated[
-        float | None, Meta(description="How many independent windows of this lifetime the estimate rests on.")
+        float | None,
+        Meta(description="How many windows the estimate rests on, as in a quote: what `min_windows` counts."),
     ]
-    is_thin: Annotated[bool, Meta(description="True if these are fewer than `few_windows`.")]
+    is_thin: Annotated[bool, Meta(description="True if the bound takes these for fewer than `few_windows`.")]
 
 
 class LifetimeCurveAnswer(Answer, kw_only=True):
@@ -105,7 +119,13 @@ class CurvesAnswer(Answer, kw_only=True):
     epoch_at: Annotated[Moment, Meta(description="The end of the history that the table was computed from.")]
     slots: Annotated[int, Meta(description="The present number of available slots.")]
     confidence: Annotated[float, Meta(description="The confidence of the bounds.")]
-    few_windows: Annotated[int, Meta(description="Estimates that rest on fewer windows are thin.")]
+    few_windows: Annotated[
+        int,
+        Meta(
+            description="Estimates whose windows the bound takes for fewer are thin: where bursts strike many "
+            "instances at once, it takes several windows for one (`design_effect` of the table)."
+        ),
+    ]
     probabilities: Annotated[list[float], Meta(description="Rising; the cloud's own is among them.")]
     guaranteed: Annotated[
         list[GuaranteedAnswer], Meta(description="By rising slots, the present number among them; empty: no evidence.")
