@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from app.federation.submitting import JobBoard
 from app.federation.wire.jobs import JobBody, attempt_answer, job_answer
-from app.platform.http.auth import owner_of
+from app.platform.http.auth import count_more, owner_of
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.page_forms import PageQuery, next_link, page_after
 from app.platform.http.reached import reached
@@ -24,6 +24,7 @@ async def submit_job(request: Request) -> Response:
     Repeating the request shows the job as it is now; the same id with another body is a conflict.
     """
     body, cloud = await read_body(request, JobBody), request.path_params["cloud"]
+    count_more(request, body.cost)
     job = await reached(request, JobBoard).submit(cloud, body.asked(owner_of(request)), body.peers, body.at_us)
     return respond(job_answer(cloud, job), 201, {"Location": f"/v1/clouds/{cloud}/jobs/{body.id}"})
 
