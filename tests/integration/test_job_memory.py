@@ -68,3 +68,37 @@ def test_a_job_counts_as_more_requests_by_its_instances_and_data(database_url: s
         time.sleep(1.1)
         large = [largest(f"l{number}", count=256) for number in range(4)]
         assert 429 in [service.client.post(f"{path}/jobs", json=one).status_code for one in large]
+
+
+def pages_of(client: httpx2.Client, kind: str) -> list[tuple[int, list[dict[str, Any]]]]:
+    """The size and the items of each page of a list, by the links that follow."""
+    href, found = f"{PATH}/{kind}?limit=1000", list[tuple[int, list[dict[str, Any]]]]()
+    while href:
+        answer = client.get(href)
+        answer.raise_for_status()
+        found.append((len(answer.content), answer.json()[kind]))
+        href = next((link["href"] for link in answer.json()["links"] if link["rel"] == "next"), None)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["jobs", "events", "decisions", "instances"])
+def test_a_page_of_large_items_ends_early_and_the_next_goes_on(
+    fleeting: httpx2.Client, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        fleeting.post(f"{PATH}/jobs", json=largest(f"{kind}{number}", "tiny")).raise_for_status()
+        fleeting.delete(f"{PATH}/jobs/{kind}{number}").raise_for_status()
+    ((_, whole),) = pages_of(fleeting, kind)
+    monkeypatch.setattr("app.platform.http.long_lists.MOST_BYTES", 1500)
+    pages = pages_of(fleeting, kind)
+    assert [item for _, items in pages for item in items] == whole
+    assert len(pages) > 1
+    assert all(size < 2000 for size, items in pages if len(items) > 1)
+
+
+def test_what_a_list_of_jobs_with_much_data_keeps_in_memory_is_bounded(fleeting: httpx2.Client) -> None:
+    for number in range(60):
+        fleeting.post(f"{PATH}/jobs", json=largest(f"much{number}")).raise_for_status()
+    for kind in ("jobs", "events"):
+        sizes = [size for size, _ in pages_of(fleeting, kind)]
+        assert (max(sizes) < 1.1 * 2**20, sum(sizes) > 1.1 * 2**20, len(sizes) < 5) == (True, True, True)
