@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from app.domain.errors import NoDatabase, TenureError, Unavailable
-from app.domain.inputs import InputError
+from app.domain.errors import TenureError, Unavailable
+from app.domain.inputs import InputError, NoDatabase
 from app.importing.errors import ImportRefused
 from app.managing.batch import ManagerRuns
 from app.managing.programs import ProgramFailed

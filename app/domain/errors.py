@@ -219,6 +219,10 @@ class TooManyInstances(Conflict):
     """The cloud runs the largest number of instances allowed; stop some."""
 
 
+class TooManyJobs(Conflict):
+    """The jobs of the cloud that have not ended are as many, or have as much data, as may be; cancel some."""
+
+
 class TooManyEvictions(Conflict):
     """One request would evict too many instances, or too many evictions are unconfirmed; stop or confirm some."""
 
@@ -394,7 +398,3 @@ class ServiceStopping(Unavailable):
 
 class TooManyStreams(Unavailable):
     """This process, or this token, has the largest number of event streams open that is allowed."""
-
-
-class NoDatabase(Exception):
-    """A command found no database of this service, or one of another version. Requests never raise it."""

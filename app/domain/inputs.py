@@ -22,6 +22,10 @@ class InputError(ValueError):
     """A file or an option is unreadable. The message says where and why."""
 
 
+class NoDatabase(Exception):
+    """A command found no database of this service, or one of another version. Requests never raise it."""
+
+
 def parse_duration(text: str) -> int:
     """Return the microseconds of a duration such as 45s, 90m or 90min, 24h, 30d. A bare number means seconds."""
     found = _DURATION.fullmatch(text.strip())

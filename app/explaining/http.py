@@ -9,6 +9,7 @@ from app.explaining.service import Explaining
 from app.explaining.wire import DecisionsQuery, decision_answer, explanation_answer
 from app.platform.http.auth import project_of
 from app.platform.http.bodies import read_query
+from app.platform.http.long_lists import first_answers, marker_after
 from app.platform.http.page_forms import next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
@@ -32,5 +33,6 @@ async def list_decisions(request: Request) -> Response:
     page = await reached(request, Explaining).decisions(
         request.path_params["cloud"], query.before_seq, query.limit, query.outcome, query.market
     )
-    answers = [decision_answer(decided) for decided in page.items]
-    return respond(DecisionsAnswer(decisions=answers, links=next_link(request, page.marker, "before_seq")))
+    answers = await first_answers(page.items, decision_answer)
+    marker = marker_after(page.items, len(answers), lambda decided: str(decided.seq), page.marker)
+    return respond(DecisionsAnswer(decisions=answers, links=next_link(request, marker, "before_seq")))

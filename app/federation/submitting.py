@@ -56,7 +56,9 @@ class JobBoard:
         DataUnavailable if a peer could not get the inputs.
         """
         asked = await self._with_peers(asked, peers)
-        past = await self._past_one(await self._scheduler.state(cloud_name), cloud_name, asked.job)
+        state = await self._scheduler.state(cloud_name)
+        # The state may let go meanwhile what it holds now.
+        past = state.jobs.by_id.get(asked.job) or await self._past_one(state, cloud_name, asked.job)
         await self._check_data(cloud_name, asked, is_known=past is not None)
         found: list[JobRecord] = []
 

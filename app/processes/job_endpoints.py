@@ -34,6 +34,7 @@ JOBS = (
             *_CHANGE,
             errors.FlavorNotFound,
             errors.TooManyInstances,
+            errors.TooManyJobs,
             errors.TooManyEvictions,
             errors.InstanceConflict,
             errors.JobConflict,

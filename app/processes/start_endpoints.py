@@ -31,6 +31,7 @@ STARTED = Served(
         errors.GroupOnDemand,
         errors.TooManyClasses,
         errors.TooManyInstances,
+        errors.TooManyJobs,
         errors.TooManyEvictions,
         errors.InstanceConflict,
         errors.JobConflict,

@@ -23,6 +23,7 @@ from app.admission import decide, limits
 from app.domain import errors
 from app.domain.errors import TenureError
 from app.domain.events.formats import LOG_FORMAT
+from app.federation.rules import homeside
 from app.platform.background import background
 from app.platform.http import errors as api_errors
 from app.platform.http.errors import PROBLEMS, RequestError
@@ -662,6 +663,14 @@ def test_more_instances_than_there_may_be_are_an_error(world: Service, monkeypat
     check(world.client.post(f"{CLOUD}/instances", json={**START, "id": "one-more"}), errors.TooManyInstances)
     again = world.client.post(f"{CLOUD}/instances", json=ended)
     assert (again.status_code, again.json()) == (first.status_code, first.json())
+    assert world.last_seq("system") == before
+
+
+def test_more_open_jobs_than_there_may_be_are_an_error(world: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = world.last_seq("system")
+    monkeypatch.setattr(homeside, "MOST_OPEN", 0)
+    body = {"id": "one-more", "flavor": "c1", "lifetime_s": 60}
+    check(world.client.post(f"{CLOUD}/jobs", json=body), errors.TooManyJobs)
     assert world.last_seq("system") == before
 
 

@@ -22,8 +22,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine
 
-from app.domain.errors import NoDatabase
-from app.domain.inputs import InputError
+from app.domain.inputs import InputError, NoDatabase
 from app.platform.database import embedded
 from app.platform.database.database import parse_url
 from app.platform.database.embedded import embedded_url

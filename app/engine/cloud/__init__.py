@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.engine.cloud.jobrecords import Collection, HostedRecord, JobRecord, Try, attempt_named, held_name, run_name
-from app.engine.cloud.jobs import KEPT_US, Jobs
+from app.engine.cloud.jobs import KEPT_US, MOST_OPEN, Jobs
 from app.engine.cloud.looks import LEAD_US, MINUTE_US, Want, looks_due
 from app.engine.cloud.moves import Proposal
 from app.engine.cloud.outcomes import plus
@@ -32,6 +32,7 @@ __all__ = [
     "LEAST_RUN",
     "LONGEST_RUN",
     "MINUTE_US",
+    "MOST_OPEN",
     "NOBODY",
     "PLACEMENT_CODE",
     "POLICY_CODE",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from app.domain.events import JobRequested, RoomHeld
@@ -62,6 +63,12 @@ class JobRecord:
         """True while its outputs are to be fetched from a host."""
         return bool(self.asked.outputs and self.finished_attempt and self.collected is None)
 
+    @property
+    def size(self) -> int:
+        """The memory that it takes, in parts of half a kilobyte: its own, and one for each name that comes with it."""
+        asked = self.asked
+        return 3 + len(asked.inputs) + len(asked.outputs) + len(asked.peers) + len(self.tries)
+
     def instance_ids(self) -> tuple[str, ...]:
         """Return the ids of its instances, if it runs here."""
         count = self.asked.count if self.is_native else 0
@@ -114,3 +121,15 @@ def sharing(jobs: Iterable[JobRecord]) -> Iterator[JobRecord]:
         away.peers, away.terms = job.asked.peers, terms.setdefault(away.terms, away.terms)
         away.asked = asked.setdefault(tuple(away.asked.items()), away.asked)
         yield job
+
+
+def oldest(times: Mapping[Any, int], limit_us: int, over: int, size_of: Callable[[Any], int]) -> list[Any]:
+    """Return the first names whose times, which never fall, are before a limit, and those of the size that is over.
+
+    Names of one time go together: a state that was read back has these in another order.
+    """
+    for name, at_us in times.items():
+        if over <= 0:
+            break
+        over, limit_us = over - size_of(name), max(limit_us, at_us + 1)
+    return [name for name, _ in takewhile(lambda one: one[1] < limit_us, times.items())]

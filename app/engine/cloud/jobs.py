@@ -1,7 +1,7 @@
 """The part of a cloud's state that holds its jobs, and what it knows of the attempts of its peers' jobs.
 
 Both sides keep to the rules of `engine/jobs`. Jobs that have ended, and final words of a host, leave the state seven
-days later, and words of one peer beyond the newest 20,000 before; the log keeps them.
+days later, and before that what is beyond the newest 20,000 words of one peer or 50 MB of jobs; the log keeps them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import islice, takewhile
 from typing import Any
 
 from app.domain.events import (
@@ -34,7 +33,7 @@ from app.domain.events import (
 )
 from app.domain.jobs import AttemptKey, DataFault, Word
 from app.domain.times import DAY_US
-from app.engine.cloud.jobrecords import Collection, HostedRecord, JobRecord, Try, held_name, run_name, sharing
+from app.engine.cloud.jobrecords import Collection, HostedRecord, JobRecord, Try, held_name, oldest, run_name, sharing
 from app.engine.cloud.records import Facts, Fold, Folded, Undo
 from app.engine.cloud.undoing import all_of, both, nothing
 from app.engine.jobs import hostside, originside
@@ -49,6 +48,10 @@ MOST_WORDS = 20_000
 """The final words on one peer's attempts that a host keeps. A peer can bring on a hundred each second, for attempts
 that it never offered, too; whoever does loses words on its own attempts alone.
 """
+MOST_ENDED = 100_000
+"""The size of the jobs that have ended and are kept, in the parts of `JobRecord.size`: 1,500 of the largest."""
+MOST_OPEN = 200_000
+"""The size of the jobs that have not ended, or whose outputs are to be fetched, beyond which no other is taken."""
 _OPEN = frozenset({Word.HELD, Word.STAGING, Word.RUNNING})
 _FAULTS = frozenset(map(str, DataFault))
 
@@ -56,7 +59,7 @@ _FAULTS = frozenset(map(str, DataFault))
 class Jobs:
     """The jobs by id in no order, those that have not ended, those whose outputs are fetched, and the side of a host.
 
-    `out`: by peer, the jobs of which an attempt is out there.
+    `out`: by peer, the jobs of which an attempt is out there. `size`: of all jobs; `size_ended`: of those that ended.
     """
 
     def __init__(self) -> None:
@@ -64,6 +67,7 @@ class Jobs:
         self.open: dict[str, None] = {}
         self.out: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self.collecting: dict[str, None] = {}
+        self.size = self.size_ended = 0
         self.host = HostSide()
         self.held: dict[AttemptKey, RoomHeld] = {}
         self.members: dict[str, str] = {}
@@ -221,16 +225,19 @@ class Jobs:
             self.out[wish[0]].pop(name, None)
         self.open.pop(name, None)
         self.collecting.pop(name, None)
-        self._ended.pop(name, None)
+        if old is not None:
+            self.size -= old.size
+            self.size_ended -= 0 if self._ended.pop(name, None) is None else old.size
         if job is None:
             self.by_id.pop(name, None)
-            return partial(self._put_back, name, old)
-        self._enter(name, job)
+        else:
+            self._enter(name, job)
         return partial(self._put_back, name, old)
 
     def _enter(self, name: str, job: JobRecord) -> None:
         """Enter a job that none of the indexes knows."""
         self.by_id[name] = job
+        self.size += job.size
         if (wish := job.away.wish()) is not None:
             self.out[wish[0]][name] = None
         if job.ended_us is None:
@@ -240,6 +247,7 @@ class Jobs:
             self.collecting[name] = None
         else:
             self._ended[name] = job.ended_us if job.collected is None else job.collected.at_us
+            self.size_ended += job.size
 
     def _put_back(self, name: str, old: JobRecord | None) -> None:
         self._put(name, old)
@@ -264,10 +272,11 @@ class Jobs:
         return self._stand(self._standing(event.peer)._replace(paused=who))
 
     def _forget(self, now_us: int) -> Undo:
-        """Let go what ended too long ago. To undo it costs what it cost, however much else is known."""
-        limit_us = now_us - KEPT_US
-        jobs = [(name, self.by_id[name]) for name in _oldest(self._ended, limit_us)]
-        keys = [key for own in self._final.values() for key in _oldest(own, limit_us, MOST_WORDS)]
+        """Let go what ended too long ago, or is too much. To undo it costs what it cost, however much else is known."""
+        limit_us, over = now_us - KEPT_US, self.size_ended - MOST_ENDED
+        jobs = [(one, self.by_id[one]) for one in oldest(self._ended, limit_us, over, lambda one: self.by_id[one].size)]
+        finals = self._final.values()
+        keys = [key for own in finals for key in oldest(own, limit_us, len(own) - MOST_WORDS, lambda _: 1)]
         if not jobs and not keys:
             return nothing
         words = [(key, self.host.attempts[key], self.held.get(key), self._final[key.origin].pop(key)) for key in keys]
@@ -376,17 +385,6 @@ class Jobs:
             self.host.put(key, before)
 
         return undo
-
-
-def _oldest(times: Mapping[Any, int], limit_us: int, most: int | None = None) -> list[Any]:
-    """Return the first names whose times, which never fall, are before a limit, and those beyond so many.
-
-    Names of one time go together: a state that was read back has these in another order.
-    """
-    over = 0 if most is None else len(times) - most
-    if over > 0:
-        limit_us = max(limit_us, next(islice(times.values(), over - 1, None)) + 1)
-    return [name for name, _ in takewhile(lambda one: one[1] < limit_us, times.items())]
 
 
 def _away(event: JobRequested) -> JobAway:

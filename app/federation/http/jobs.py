@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.engine.cloud import JobRecord
 from app.federation.submitting import JobBoard
 from app.federation.wire.jobs import JobBody, attempt_answer, job_answer
-from app.platform.http.auth import owner_of
+from app.platform.http.auth import count_more, owner_of
 from app.platform.http.bodies import read_body, read_query
+from app.platform.http.long_lists import first_answers, marker_after
 from app.platform.http.page_forms import PageQuery, next_link, page_after
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
@@ -24,6 +28,7 @@ async def submit_job(request: Request) -> Response:
     Repeating the request shows the job as it is now; the same id with another body is a conflict.
     """
     body, cloud = await read_body(request, JobBody), request.path_params["cloud"]
+    count_more(request, body.cost)
     job = await reached(request, JobBoard).submit(cloud, body.asked(owner_of(request)), body.peers, body.at_us)
     return respond(job_answer(cloud, job), 201, {"Location": f"/v1/clouds/{cloud}/jobs/{body.id}"})
 
@@ -32,8 +37,14 @@ async def list_jobs(request: Request) -> Response:
     """List the cloud's jobs in the order of their submission."""
     query, cloud = read_query(request, PageQuery), request.path_params["cloud"]
     jobs = await reached(request, JobBoard).all(cloud)
-    page, marker = page_after(jobs, query.marker, query.limit, lambda job: job.asked.job)
-    return respond(JobsAnswer(jobs=[job_answer(cloud, job) for job in page], links=next_link(request, marker)))
+    page, marker = page_after(jobs, query.marker, query.limit, _name_of)
+    answers = await first_answers(page, partial(job_answer, cloud))
+    marker = marker_after(page, len(answers), _name_of, marker)
+    return respond(JobsAnswer(jobs=answers, links=next_link(request, marker)))
+
+
+def _name_of(job: JobRecord) -> str:
+    return job.asked.job
 
 
 async def show_job(request: Request) -> Response:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from app.admission.decide import decide_start
 from app.admission.kept import check_not_kept
 from app.admission.limits import MOST_RUNNING, is_full
-from app.domain.errors import InstanceConflict, TooManyInstances
+from app.domain.errors import InstanceConflict, TooManyInstances, TooManyJobs
 from app.domain.events import (
     Event,
     InstanceRejected,
@@ -22,7 +22,7 @@ from app.domain.flavors import check_flavor
 from app.domain.jobs import AwayEnd, Federate
 from app.domain.requests import StartRequest
 from app.domain.values import Market
-from app.engine.cloud import Cloud, JobRecord
+from app.engine.cloud import MOST_OPEN, Cloud, JobRecord
 
 NO_CAPACITY = "no_capacity"
 NO_PEERS = "no_peers"
@@ -42,6 +42,10 @@ def decide_job(cloud: Cloud, asked: JobRequested) -> Sequence[Event]:
     check_flavor(cloud.flavors, asked.flavor)
     if is_full(cloud, asked.count):
         raise TooManyInstances(f"{cloud.machine_count} instances run here, and {MOST_RUNNING} may: stop some")
+    if cloud.jobs.size - cloud.jobs.size_ended >= MOST_OPEN:
+        raise TooManyJobs(
+            f"{len(cloud.jobs.open)} jobs have not ended, with as much data as they may have: cancel some"
+        )
     found = None if asked.federate is Federate.ONLY else _starts(cloud, asked)
     if found is not None:
         return found

@@ -138,6 +138,11 @@ class JobBody(Body):
             )
         return self
 
+    @property
+    def cost(self) -> int:
+        """The requests that it counts as beside itself, for its instances and its data."""
+        return self.count // 16 + (len(self.inputs or ()) + len(self.outputs or ())) // 4
+
     def asked(self, owner: str | None) -> JobRequested:
         """Return the job as it is asked for. Its time comes with the decision."""
         return JobRequested(

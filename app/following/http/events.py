@@ -12,6 +12,7 @@ from app.following.http.streams import EventStream
 from app.platform.http.auth import authorise, caller_of
 from app.platform.http.bodies import read_query
 from app.platform.http.errors import FieldInvalid
+from app.platform.http.long_lists import first_answers, marker_after
 from app.platform.http.page_forms import next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
@@ -27,8 +28,9 @@ async def list_events(request: Request) -> Response:
     """List the events after a seq, in log order. A reader that keeps the last seq it saw misses nothing."""
     query = read_query(request, EventsQuery)
     page = await reached(request, LogReads).events(request.path_params["cloud"], query.after_seq, query.limit)
-    events = [to_wire(recorded) for recorded in page.items]
-    return respond(EventsAnswer(events=events, links=next_link(request, page.marker, "after_seq")))
+    events = await first_answers(page.items, to_wire)
+    marker = marker_after(page.items, len(events), lambda recorded: str(recorded.seq), page.marker)
+    return respond(EventsAnswer(events=events, links=next_link(request, marker, "after_seq")))
 
 
 async def stream_events(request: Request) -> Response:

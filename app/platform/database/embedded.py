@@ -23,8 +23,7 @@ from typing import Self, TextIO
 import psutil
 import psycopg
 
-from app.domain.errors import NoDatabase
-from app.domain.inputs import InputError
+from app.domain.inputs import InputError, NoDatabase
 from app.platform.database.passage import PassageClosed, let_pass
 from app.platform.database.strangers import serves, strangers_url
 from app.platform.pauses import Pauses

@@ -25,8 +25,9 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 import migrations
-from app.domain.errors import LogNewer, LogUnavailable, NoDatabase
+from app.domain.errors import LogNewer, LogUnavailable
 from app.domain.events.formats import LOG_FORMAT
+from app.domain.inputs import NoDatabase
 from app.platform.database.bounds import ImpatientConnection, Silence, shut
 from app.platform.database.database import (
     driver_error,

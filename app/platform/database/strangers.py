@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from app.domain.errors import NoDatabase
+from app.domain.inputs import NoDatabase
 from app.platform.database.programs import server_url
 
 _CONNECT_S = 5

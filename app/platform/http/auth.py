@@ -241,6 +241,11 @@ async def identify(request: Request, token: bytes) -> Caller:
     return caller
 
 
+def count_more(request: Request, cost: int) -> None:
+    """Count a request as so many more, once its body tells what it costs. Raise RateExceeded beyond the token's."""
+    request.app.state.rates.count_token(caller_of(request).id, cost)
+
+
 def count_unasked(request: Request, token: bytes | None) -> None:
     """Count a request that no endpoint answers: for its token if that is known, else for its address."""
     caller = None if token is None else request.app.state.authenticator.known(token)

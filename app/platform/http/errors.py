@@ -216,6 +216,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     errors.TooManyInstances: Problem(
         409, "preemptible.instance.too_many", "The cloud runs as many instances as it may"
     ),
+    errors.TooManyJobs: Problem(409, "preemptible.job.too_many", "As many jobs have not ended as may be"),
     errors.TooManyEvictions: Problem(409, "preemptible.eviction.too_many", "Too many evictions"),
     errors.TooManyQuotas: Problem(409, "preemptible.quota.too_many", "As many owners have quotas as may"),
     errors.TooManyClusters: Problem(

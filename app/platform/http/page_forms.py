@@ -14,7 +14,7 @@ from app.platform.http.fields import Name, Query
 from tenure_client.forms.answer import Link
 
 T = TypeVar("T")
-Limit = Annotated[int, Field(ge=1, le=1000, description="The number of items in a page.")]
+Limit = Annotated[int, Field(ge=1, le=1000, description="The most items in a page.")]
 
 
 class PageQuery(Query):

@@ -26,6 +26,7 @@ from app.domain.values import InstanceStatus, Role
 from app.platform.http.auth import caller_of, granted_to, owner_of, project_of
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.errors import Forbidden, entries_of
+from app.platform.http.long_lists import first_answers, marker_after
 from app.platform.http.page_forms import next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
@@ -234,8 +235,9 @@ async def list_instances(request: Request) -> Response:
     else:
         asked = query.marker, query.limit, query.market, query.status
         page = await reached(request, LogReads).instances(name, *asked, project)
-    answers = [instance_answer(record) for record in page.items]
-    return respond(InstancesAnswer(instances=answers, links=next_link(request, page.marker)))
+    answers = await first_answers(page.items, instance_answer)
+    marker = marker_after(page.items, len(answers), lambda record: record.decision.instance_id, page.marker)
+    return respond(InstancesAnswer(instances=answers, links=next_link(request, marker)))
 
 
 def _listed_project(own: str | None, asked: str | None) -> str | None:
