@@ -195,7 +195,7 @@ class Buyer:
         ).quotes
         longest_s = quote.lifetime_s or 0
         return (
-            f"{slots} slots; promised at {quote.eviction_probability:g}: {longest_s:g} s",
+            f"{slots} slots; promised at {quote.eviction_probability:g}: {int(longest_s)} s",
             longest_s > pool.lifetime_s,
         )
 
@@ -223,7 +223,7 @@ def _refusal(answer: StartAnswer) -> str:
     other = answer.acceptable
     if other is None:
         return str(answer.reason)
-    ways = [f"a lifetime of {other.lifetime_s:g} s"] if other.lifetime_s else []
+    ways = [f"a lifetime of {int(other.lifetime_s)} s"] if other.lifetime_s else []
     if other.eviction_probability is not None:
         ways.append(f"an eviction probability of {other.eviction_probability:g}")
     return f"{answer.reason}; acceptable: {' or '.join(ways) or 'nothing'}"
