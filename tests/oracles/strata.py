@@ -8,7 +8,8 @@ from fractions import Fraction
 from app.domain.events import Event, InstanceEvicted, InstanceStarted, InstanceStopped
 from app.domain.values import EvictionReason, Market
 
-HOUR_US = 3_600_000_000
+MINUTE_US = 60_000_000
+HOUR_US = 60 * MINUTE_US
 BANDS_US = (0, HOUR_US, 8 * HOUR_US, 48 * HOUR_US, 168 * HOUR_US)
 
 
@@ -31,8 +32,9 @@ def admits(log: Sequence[Event], now_us: int, lifetime_us: int, risk: float, pro
         own = Fraction((event.basis and event.basis.probability) or 0)
         risk_then = Fraction((event.basis and event.basis.estimated_probability) or 0)
         end, length = ends.get(event.instance_id), event.lifetime_us or 0
-        lefts[own] = lefts.get(own, Fraction(0)) + min(own, 4 * risk_then)
-        earned += min(own, 4 * risk_then) if own == p else 0
+        earns = min(own, 4 * risk_then) * min(Fraction(length, MINUTE_US), 1)
+        lefts[own] = lefts.get(own, Fraction(0)) + earns
+        earned += earns if own == p else 0
         if isinstance(end, InstanceEvicted) and end.reason is not EvictionReason.DRILL:
             lefts[own] -= end.at_us <= event.at_us + length
         if end is None and event.at_us + length > now_us:

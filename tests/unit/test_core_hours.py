@@ -42,7 +42,7 @@ from app.workbench.audit import audit
 from app.workbench.logcsv import LogWriter, read_log
 
 P = 1 / 64
-LIFETIMES_US = [0, HOUR_US // 180, HOUR_US // 2, HOUR_US, 6 * HOUR_US, 2 * DAY_US, 20 * DAY_US]
+LIFETIMES_US = [0, HOUR_US // 240, HOUR_US // 2, HOUR_US, 6 * HOUR_US, 2 * DAY_US, 20 * DAY_US]
 POLICY = Policy(
     guarantee=Guarantee.STRATIFIED,
     clock=Clock.EXTERNAL,

@@ -42,7 +42,7 @@ from app.workbench.workload import TraceInstance, Workload
 
 P = 1 / 64
 """A promise whose multiples are exact, so that floats and fractions agree."""
-LIFETIMES_US = [0, HOUR_US // 180, HOUR_US // 2, HOUR_US, 6 * HOUR_US, 2 * DAY_US, 20 * DAY_US]
+LIFETIMES_US = [0, HOUR_US // 240, HOUR_US // 2, HOUR_US, 6 * HOUR_US, 2 * DAY_US, 20 * DAY_US]
 POLICY = Policy(guarantee=Guarantee.STRATIFIED, clock=Clock.EXTERNAL, warm_up_us=0, table_max_age_us=10**18)
 
 
