@@ -80,8 +80,10 @@ def borne(
                 risk = bearers.rates[row] * left_us
                 weight = bearers.core_hours[row] * CORE_HOUR_PARTS if by_core_hours else float(PARTS)
                 parts[of, bearers.strata[row]] += int(risk * weight)
+                if risk <= RISKY * promise:  # as most; for no book, and the books need not be read
+                    continue
                 for book in range(asked.shape[0]):
-                    is_risky = int(risk > RISKY * max(promise, asked[book]))
-                    risky[book, bearers.strata[row]] += is_risky
-                    risky_parts[book, bearers.strata[row]] += is_risky * int(weight)
+                    if risk > RISKY * asked[book]:
+                        risky[book, bearers.strata[row]] += 1
+                        risky_parts[book, bearers.strata[row]] += int(weight)
     return parts, risky, risky_parts

@@ -9,9 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.engine.cluster import Bools, Cluster, Ints, fits, slots_on
+from app.engine.cluster import Bools, Cluster, Ints, slots_on
 from app.engine.compiled import compiled, inlined, inner
 from app.engine.intervals import BIN_US, INTERVAL_COUNT
+
+_MANTISSA_BITS, _EXPONENT_OF_HALF = 52, 1022
+"""Of a double: where the exponent begins, and the one of a number without bits before the point."""
 
 
 class Outlook(NamedTuple):
@@ -86,8 +89,7 @@ def look_ahead(
     for k in range(1, INTERVAL_COUNT):
         for r in range(resources):
             released[r, k] += released[r, k - 1]
-    free, capacity, size, slots = _sum_open(cluster, room, sizes, demand)
-    halves = _halves(cluster, demand, room, sizes)
+    free, capacity, size, slots, halves = _sum_open(cluster, room, sizes, demand)
     excess, released = np.maximum(peak - load, 0), released[:, :INTERVAL_COUNT].copy()
     return Outlook(slots, demand, free, capacity, size, halves, load, excess, released)
 
@@ -96,46 +98,39 @@ def look_ahead(
 def _released_before(left_us: int) -> int:
     """Return the first interval that begins when an instance with so much time left has ended; its count if none.
 
-    All ends are compared: where a loop stops cannot be foreseen, which costs more than to go on.
+    The intervals double, so it is the number of bits of the time in lengths of the first, read off the exponent of that
+    number: a loop over the ends takes most of the pass.
     """
-    k = 1
-    for end in range(INTERVAL_COUNT - 1):
-        k += int(left_us > BIN_US << end)
-    return k
+    lengths = np.float64((max(left_us, 1) - 1) // BIN_US)
+    bits = (lengths.view(np.int64) >> _MANTISSA_BITS) - _EXPONENT_OF_HALF
+    return min(max(bits, 0) + 1, INTERVAL_COUNT)
 
 
 @inner
-def _sum_open(cluster: Cluster, room: Ints, sizes: Ints, demand: Ints) -> tuple[Ints, Ints, Ints, int]:
-    """Return room after the start, capacity and largest size (R) of the open nodes, and the slots on them."""
+def _sum_open(cluster: Cluster, room: Ints, sizes: Ints, demand: Ints) -> tuple[Ints, Ints, Ints, int, Ints]:
+    """Return room after the start, capacity and largest size (R) of the open nodes, the slots on them, and the halves.
+
+    The halves of a node (R) that stay free are counted for the best place for each resource, so that room never harms.
+    """
     resources, slots = demand.shape[0], 0
     free, capacity, size = -demand, np.zeros(resources, np.int64), np.zeros(resources, np.int64)
-    for node in range(room.shape[0]):
-        if cluster.is_open[node]:
-            slots += slots_on(cluster, demand, node)
-            for r in range(resources):
-                free[r] += room[node, r]
-                capacity[r] += sizes[node, r]
-                size[r] = max(size[r], sizes[node, r])
-    return free, capacity, size, slots
-
-
-@inner
-def _halves(cluster: Cluster, demand: Ints, room: Ints, sizes: Ints) -> Ints:
-    """Return how many halves of a node (R) stay free; the best place for each resource, so that room never harms."""
-    resources = demand.shape[0]
-    total, least = np.zeros(resources, np.int64), np.full(resources, -1, np.int64)
+    halves, least = np.zeros(resources, np.int64), np.full(resources, -1, np.int64)
     for node in range(room.shape[0]):
         if not cluster.is_open[node]:
             continue
-        is_place = fits(cluster.free[node], demand)
+        here = slots_on(cluster, demand, node)
+        slots += here
         for r in range(resources):
+            free[r] += room[node, r]
+            capacity[r] += sizes[node, r]
+            size[r] = max(size[r], sizes[node, r])
             if demand[r] > 0 and sizes[node, r] > 0:
                 before = _halves_in(room[node, r], sizes[node, r])
-                total[r] += before
-                taken = before - _halves_in(room[node, r] - demand[r], sizes[node, r])
-                if is_place and (least[r] < 0 or taken < least[r]):
-                    least[r] = taken
-    return total - np.maximum(least, 0)
+                halves[r] += before
+                if here > 0 and least[r] != 0:  # a place that takes none is the best
+                    taken = before - _halves_in(room[node, r] - demand[r], sizes[node, r])
+                    least[r] = taken if least[r] < 0 else min(least[r], taken)
+    return free, capacity, size, slots, halves - np.maximum(least, 0)
 
 
 @inlined
