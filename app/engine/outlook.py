@@ -102,7 +102,7 @@ def _released_before(left_us: int) -> int:
     number: a loop over the ends takes most of the pass.
     """
     lengths = np.float64((max(left_us, 1) - 1) // BIN_US)
-    bits = (lengths.view(np.int64) >> _MANTISSA_BITS) - _EXPONENT_OF_HALF
+    bits = int(lengths.view(np.int64) >> _MANTISSA_BITS) - _EXPONENT_OF_HALF
     return min(max(bits, 0) + 1, INTERVAL_COUNT)
 
 
