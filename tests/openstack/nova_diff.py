@@ -34,7 +34,7 @@ from nova_command import command_line, lab_of_command  # noqa: E402 - as above
 from nova_daemon import NovaDaemon, in_nova, running  # noqa: E402
 from nova_lab import CLOUD, PROGRAMS, TOKEN, NovaLab  # noqa: E402
 from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
-from test_filter import Asked, host, server  # noqa: E402
+from test_filter import Asked, host, server, warm_nova  # noqa: E402
 
 from tenure_client import Observe, Resources  # noqa: E402
 
@@ -233,13 +233,15 @@ def measure_filter(lab: NovaLab) -> None:
     hosts = [host(f"node-{number}") for number in range(AT_ONCE)]
     for one in hosts:
         lab.tenure.add_node(name, one["nodename"], Resources(4, 8192, 100))
-    asked = Asked(PROGRAMS / "python", lab.url("tenure_1"), name, token=TOKEN)
+    nova = warm_nova(PROGRAMS / "python")
+    asked = Asked(nova, lab.url("tenure_1"), name, token=TOKEN)
     taken = []
     for _ in range(50):
         answer = asked.place(server(), spot=True, hosts=hosts, hints={"tenure:lifetime": "600"})
         assert answer["refused"] is None, answer
         taken.append(asked.took_ms)
     asked.end()
+    nova.end()
     p95_ms = quantiles(taken, n=20)[-1]
     say(f"filter: {AT_ONCE} candidates, median {median(taken):.1f} ms, p95 {p95_ms:.1f} ms (bar: 100)")
 

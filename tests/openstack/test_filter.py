@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from api_service import TOKEN, Service, running_service
+from warm_python import WarmPython
 
 pytestmark = pytest.mark.real_parts
 INSTALLED = Path(os.environ.get("TENURE_OPENSTACK", "/opt/tenure-openstack"))
@@ -28,21 +29,20 @@ HERE = Path(__file__).parent
 SMALL = (2, 1024, 1)
 TWIN = {"tenure:market": "spot", "tenure:flavor": "small"}
 LONGEST = 255
+ERRORS = 2
+"""The descriptor of our own errors."""
 _names = count(1)
 
 
 class Asked:
     """A process of Nova's Python that holds the filter."""
 
-    def __init__(self, nova: Path, url: str, cloud: str, **options: object) -> None:
-        own = {"PYTHONPATH": str(ROOT / "clients/tenure-nova-filter"), "PYTHONWARNINGS": "ignore"}
-        self._process = subprocess.Popen(
-            [nova, HERE / "asking_filter.py"],
-            env=os.environ | own | {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    def __init__(self, nova: WarmPython, url: str, cloud: str, **options: object) -> None:
+        (its_input, asked), (told, its_output) = os.pipe(), os.pipe()
+        self._process = nova.start(HERE / "asking_filter.py", [], {**os.environ}, (its_input, its_output, ERRORS))
+        os.close(its_input)
+        os.close(its_output)
+        self._asked, self._told = os.fdopen(asked, "w"), os.fdopen(told)
         login = {"auth_type": "admin_token", "endpoint": url, "token": TOKEN}
         # Nobody waits for victims to leave Nova: there is none behind this.
         self._write({"cloud": cloud, "wait": 0, **login, **options})
@@ -68,19 +68,29 @@ class Asked:
         return next(int(line.split()[1]) for line in told.splitlines() if line.startswith("VmHWM")) / 1024
 
     def end(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._asked.close()
         assert self._process.wait(30) == 0
+        self._told.close()
 
     def _exchange(self, asked: dict[str, Any]) -> dict[str, Any]:
         self._write(asked)
-        assert self._process.stdout is not None
-        return json.loads(self._process.stdout.readline())
+        return json.loads(self._told.readline())
 
     def _write(self, line: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(line) + "\n")
-        self._process.stdin.flush()
+        self._asked.write(json.dumps(line) + "\n")
+        self._asked.flush()
+
+
+def warm_nova(python: Path) -> WarmPython:
+    """A Python that has imported Nova and the filter."""
+    own = {"PYTHONPATH": str(ROOT / "clients/tenure-nova-filter"), "PYTHONWARNINGS": "ignore"}
+    modules = [
+        "nova.objects:register_all",
+        "nova.api.validation.extra_specs.validators",
+        "nova.scheduler.filters",
+        "tenure_nova_filter.filter",
+    ]
+    return WarmPython(python, modules, OS_NOVA_DISABLE_EVENTLET_PATCHING="1", **own)
 
 
 def host(name: str, free_cores: int = 4) -> dict[str, Any]:
@@ -94,12 +104,14 @@ def server() -> str:
 
 
 @pytest.fixture(scope="module", params=RELEASES)
-def nova(request: pytest.FixtureRequest) -> Path:
+def nova(request: pytest.FixtureRequest) -> Iterator[WarmPython]:
     """The Python of an environment with this release of Nova."""
     programs = RELEASES[request.param] / "bin"
     if not (programs / "nova-scheduler").exists():
         pytest.skip(f"no Nova in {programs}: tools/openstack-install")
-    return programs / "python"
+    found = warm_nova(programs / "python")
+    yield found
+    found.end()
 
 
 @pytest.fixture(scope="module")
@@ -108,13 +120,19 @@ def service(database_url: str) -> Iterator[Service]:
         yield service
 
 
-def test_each_environment_has_the_release_that_it_is_named_for(request: pytest.FixtureRequest, nova: Path) -> None:
-    told = subprocess.check_output([nova, "-c", "import importlib.metadata as m; print(m.version('nova'))"], text=True)
+def test_each_environment_has_the_release_that_it_is_named_for(
+    request: pytest.FixtureRequest, nova: WarmPython
+) -> None:
+    told = subprocess.check_output(
+        [nova.python, "-c", "import importlib.metadata as m; print(m.version('nova'))"], text=True
+    )
     assert told.split(".")[0] in request.node.name
 
 
 @contextmanager
-def asking(nova: Path, service: Service, policy: dict[str, Any], **options: object) -> Iterator[tuple[Asked, str]]:
+def asking(
+    nova: WarmPython, service: Service, policy: dict[str, Any], **options: object
+) -> Iterator[tuple[Asked, str]]:
     """A new cloud with two nodes of four cores, and a filter that asks for it."""
     name = f"cloud-{next(_names)}"
     service.client.post("/v1/clouds", json={"name": name, "policy": policy}).raise_for_status()
@@ -132,7 +150,7 @@ def asking(nova: Path, service: Service, policy: dict[str, Any], **options: obje
 
 
 @pytest.fixture(scope="module")
-def shared(nova: Path, service: Service) -> Iterator[tuple[Asked, str]]:
+def shared(nova: WarmPython, service: Service) -> Iterator[tuple[Asked, str]]:
     with asking(nova, service, {"guarantee": "none"}) as found:
         yield found
 
@@ -219,7 +237,7 @@ def test_an_image_with_cores_of_its_own_takes_no_spot_server(generous: tuple[Ask
 
 
 @pytest.mark.parametrize("kind", ["head", "body", "flood"])
-def test_an_answer_that_drips_or_floods_holds_nobody(nova: Path, kind: str) -> None:
+def test_an_answer_that_drips_or_floods_holds_nobody(nova: WarmPython, kind: str) -> None:
     """Each byte comes in time, so no time limit of a socket ends it; 300 MiB come in time as well."""
     with flooding(kind) as url:
         asked = Asked(nova, url, "north")
@@ -270,7 +288,7 @@ def flooding(kind: str) -> Iterator[str]:
             thread.join()
 
 
-def test_a_thousand_candidates_take_a_tenth_of_a_second(nova: Path, service: Service) -> None:
+def test_a_thousand_candidates_take_a_tenth_of_a_second(nova: WarmPython, service: Service) -> None:
     """Line 14, the filter's part; what Nova itself does with as many hosts is not counted."""
     with asking(nova, service, {"guarantee": "none"}) as (asked, path):
         hosts = [host(f"node-{number}") for number in range(1000)]
@@ -361,7 +379,7 @@ STRANGE = (
 )
 
 
-def test_an_answer_that_is_not_tenures_refuses_spot_alone(nova: Path) -> None:
+def test_an_answer_that_is_not_tenures_refuses_spot_alone(nova: WarmPython) -> None:
     told: list[Any] = [b"", 200]
     with answering(told) as url:
         asked = Asked(nova, url, "north")
@@ -378,7 +396,7 @@ def test_an_answer_that_is_not_tenures_refuses_spot_alone(nova: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_an_answer_that_leads_elsewhere_is_not_followed(nova: Path, service: Service, status: int) -> None:
+def test_an_answer_that_leads_elsewhere_is_not_followed(nova: WarmPython, service: Service, status: int) -> None:
     """The other place would get the scheduler's token, and decide."""
     with answering([b"", status, service.url]) as url:
         asked = Asked(nova, url, "north")
@@ -483,7 +501,7 @@ def test_a_spot_flavor_that_tenure_does_not_know_is_refused(generous: tuple[Aske
     )
 
 
-def test_each_refusal_says_why_and_what_would_be_accepted(nova: Path, service: Service) -> None:
+def test_each_refusal_says_why_and_what_would_be_accepted(nova: WarmPython, service: Service) -> None:
     """Line 3 of the specification's section 7, with the decisions of a real service."""
     hints = {"tenure:lifetime": "86400"}
     told = {}
@@ -512,7 +530,7 @@ def test_each_refusal_says_why_and_what_would_be_accepted(nova: Path, service: S
     assert max(len(sentence.encode()) for sentence in told.values()) <= LONGEST
 
 
-def test_without_tenure_spot_is_refused_and_on_demand_goes_on(nova: Path, service: Service) -> None:
+def test_without_tenure_spot_is_refused_and_on_demand_goes_on(nova: WarmPython, service: Service) -> None:
     """Line 10, the filter's part. Nothing is asked again for a while, so nobody waits for what is not there."""
     asked = Asked(nova, "http://127.0.0.1:9", "nowhere")
     hints = {"tenure:lifetime": "600"}
@@ -529,7 +547,7 @@ def test_without_tenure_spot_is_refused_and_on_demand_goes_on(nova: Path, servic
         asked.end()
 
 
-def test_a_tenure_that_is_asked_too_often_is_waited_for(nova: Path, database_url: str) -> None:
+def test_a_tenure_that_is_asked_too_often_is_waited_for(nova: WarmPython, database_url: str) -> None:
     """Each server costs a dozen requests; the limit's seconds are waited for, and nothing counts as away."""
     name, hints = f"busy-{next(_names)}", {"tenure:lifetime": "600"}
     with running_service(database_url, token_requests_per_s=25) as service:
@@ -551,7 +569,7 @@ def test_a_tenure_that_is_asked_too_often_is_waited_for(nova: Path, database_url
     assert answers == [{"chosen": [["a"]], "refused": None}] * 9
 
 
-def test_a_scheduler_that_is_not_let_in_admits_no_spot(nova: Path, service: Service) -> None:
+def test_a_scheduler_that_is_not_let_in_admits_no_spot(nova: WarmPython, service: Service) -> None:
     asked = Asked(nova, service.url, "cloud-1", token="tnr_wrong-token")
     try:
         hints = {"tenure:lifetime": "600"}
@@ -561,11 +579,11 @@ def test_a_scheduler_that_is_not_let_in_admits_no_spot(nova: Path, service: Serv
         asked.end()
 
 
-def test_extra_specs_are_checked_by_novas_api(nova: Path) -> None:
+def test_extra_specs_are_checked_by_novas_api(nova: WarmPython) -> None:
     """They need the entry point of the distribution, which only an installed one has; see the cloud's test."""
     names = ("market", "flavor", "lifetime", "probability")
     done = subprocess.run(
-        [nova, "-c", "import tenure_nova_filter.validators as v; print([o.name for o in v.register()])"],
+        [nova.python, "-c", "import tenure_nova_filter.validators as v; print([o.name for o in v.register()])"],
         env=os.environ | {"PYTHONPATH": str(ROOT / "clients/tenure-nova-filter"), "PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,

@@ -21,6 +21,7 @@ from command_schemas import SCHEMAS, checked
 from jsonschema import ValidationError
 from keystone_lab import SECRET, Admin, KeystoneLab
 from quoted_cloud import make_quoted
+from warm_python import WarmPython
 
 PROGRAMS = Path(os.environ.get("TENURE_OPENSTACK", "/opt/tenure-openstack")) / "bin"
 PLUGIN = Path(__file__).parents[2] / "clients/python-tenureclient"
@@ -34,13 +35,12 @@ class Command(NamedTuple):
     """The `openstack` command with the plugin beside it."""
 
     installed: Path
+    python: WarmPython
     login: dict[str, str]
 
     def run(self, *words: str, cloud: str = "north") -> subprocess.CompletedProcess[str]:
-        own = {"PYTHONPATH": str(self.installed), "PYTHONWARNINGS": "ignore", "TENURE_CLOUD": cloud}
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("OS_", "TENURE_"))}
-        command = [str(PROGRAMS / "openstack"), *words]
-        return subprocess.run(command, env=clean | own | self.login, capture_output=True, text=True, check=False)
+        return self.python.run(PROGRAMS / "openstack", words, clean | {"TENURE_CLOUD": cloud} | self.login)
 
     def told(self, *words: str, cloud: str = "north") -> Any:
         done = self.run("tenure", *words, "-f", "json", cloud=cloud)
@@ -73,11 +73,20 @@ def service(database_url: str) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="module")
-def openstack(installed: Path, service: Service) -> Command:
+def warm(installed: Path) -> Iterator[WarmPython]:
+    """The Python of the command, which has imported it and the plugin."""
+    own = {"PYTHONPATH": str(installed), "PYTHONWARNINGS": "ignore"}
+    found = WarmPython(PROGRAMS / "python", ["openstackclient.shell", "openstack.connection"], **own)
+    yield found
+    found.end()
+
+
+@pytest.fixture(scope="module")
+def openstack(installed: Path, warm: WarmPython, service: Service) -> Command:
     """The command with a token of Tenure's own, two clouds, and servers of every kind in the first."""
     login = {"OS_AUTH_TYPE": "admin_token", "OS_ENDPOINT": service.url, "OS_TOKEN": TOKEN}
     fill(service)
-    return Command(installed, login)
+    return Command(installed, warm, login)
 
 
 def fill(service: Service) -> None:
@@ -693,7 +702,7 @@ def test_the_help_is_hardly_slower_with_the_plugin(openstack: Command) -> None:
 
 
 def test_a_token_of_keystone_and_its_catalogue_lead_to_tenure(
-    installed: Path, database_url: str, tmp_path_factory: pytest.TempPathFactory
+    installed: Path, warm: WarmPython, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     lab = KeystoneLab(tmp_path_factory.mktemp("keystone"))
     lab.make()
@@ -710,7 +719,7 @@ def test_a_token_of_keystone_and_its_catalogue_lead_to_tenure(
                 "OS_USER_DOMAIN_NAME": "Default", "OS_PROJECT_DOMAIN_NAME": "Default", "OS_IDENTITY_API_VERSION": "3",
             }  # fmt: skip
             admin.offer("preemptible", service.url)
-            names = [row["name"] for row in Command(installed, login).told("cloud", "list", cloud="")]
+            names = [row["name"] for row in Command(installed, warm, login).told("cloud", "list", cloud="")]
             assert names == [one["name"] for one in service.client.get("/v1/clouds").json()["clouds"]]
     finally:
         admin.close()
