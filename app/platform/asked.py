@@ -1,13 +1,13 @@
-"""Tells the database about the request that asks it: when it asked first, and if it only reads.
+"""Tells the database about the request that asks it: when it asked first, who sent it, and if it only reads.
 
 All calls of a request are counted from its first one, so their bounds do not add up
 (docs/decisions/0043-one-bound-on-the-database.md). Reads have a part of the connections
-(docs/decisions/0084-turns-of-callers.md).
+(docs/decisions/0084-turns-of-callers.md), and each caller a few (docs/decisions/0274-few-connections-of-one-caller.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from time import monotonic
@@ -22,6 +22,8 @@ _since: ContextVar[float | None] = ContextVar("since", default=None)
 _line: ContextVar[float | None] = ContextVar("line", default=None)
 """The moment at which a request came into a line; see `came_at`."""
 _is_reading: ContextVar[bool] = ContextVar("is_reading", default=False)
+_caller: ContextVar[Hashable] = ContextVar("caller", default=None)
+"""The sender of the request; None before that is known, and for work that belongs to no request."""
 
 
 @contextmanager
@@ -75,14 +77,28 @@ def in_line_since() -> float | None:
     return _line.get()
 
 
-def reading(*, only: bool = True) -> AbstractContextManager[None]:
-    """Take connections within the block from the half of the pool that reads share: no start waits behind them.
-
-    With `only=False` take them from the whole pool again, for what starts wait for too.
-    """
-    return set_within(_is_reading, only)
+def reading() -> AbstractContextManager[None]:
+    """Take connections within the block from the half of the pool that reads share: no start waits behind them."""
+    return set_within(_is_reading, value=True)
 
 
 def is_read() -> bool:
     """Return True if a call that is made now belongs to a request that only reads."""
     return _is_reading.get()
+
+
+def asked_by(caller: Hashable) -> None:
+    """Say from now on, within this request, whose it is."""
+    _caller.set(caller)
+
+
+def whose() -> Hashable:
+    """Return whose request makes a call now; None if it belongs to nobody's."""
+    return _caller.get()
+
+
+@contextmanager
+def for_all() -> Iterator[None]:
+    """Take connections within the block from the whole pool, and as nobody: the requests of others wait for it too."""
+    with set_within(_is_reading, value=False), set_within(_caller, None):
+        yield

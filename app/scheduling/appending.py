@@ -26,7 +26,7 @@ from time import monotonic, perf_counter
 from app.domain.errors import LogContended, LogUnavailable
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
-from app.platform.asked import counted_since, reading, waiting_since
+from app.platform.asked import counted_since, for_all, waiting_since
 from app.platform.telemetry.metrics import APPEND_S
 from app.platform.telemetry.tracing import TRACES
 from app.platform.turns import COLLECTOR
@@ -107,7 +107,7 @@ class Appender:
     async def current(self) -> Cloud:
         """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""
         asked_s = monotonic()
-        with waiting_since(asked_s), reading(only=False):
+        with waiting_since(asked_s), for_all():
             async with self._alone:
                 if self._seen_s <= asked_s:  # else the log was read for another who waited, or written, since
                     self._in_sync = False
@@ -118,7 +118,7 @@ class Appender:
         """Read what others wrote, if this process decided something lately: the next decision then need not."""
         if self._in_sync or monotonic() > self._decided_s + _KEEPS_UP_S:
             return
-        with waiting_since(monotonic()), reading(only=False):
+        with waiting_since(monotonic()), for_all():
             async with self._alone:
                 await self._catch_up()
 

@@ -53,7 +53,7 @@ from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
 from app.judging.attainment import Attainment, attainment_now
 from app.judging.outcomes import Outcomes, outcomes_now
-from app.platform.asked import reading, waiting_since
+from app.platform.asked import for_all, waiting_since
 from app.scheduling.sequencer import Sequencer, SequencerParts
 from app.scheduling.slots import beside, has_few_rows
 from app.scheduling.store.clouds import Clouds
@@ -348,7 +348,7 @@ class Scheduler:
         asked_s = monotonic()
         async with self._opening:
             if name not in self._sequencers:
-                with waiting_since(asked_s), reading(only=False):
+                with waiting_since(asked_s), for_all():
                     await self._find(name)
                 self._sequencers[name] = Sequencer(partial(self._find, name), name, self._parts)
                 if self._is_stopping:

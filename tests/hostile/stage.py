@@ -57,6 +57,8 @@ TOKENS = {
     "mallory": ("member", "owned"),
     "alice": ("member", "owned"),
     "venues": ("reader", None),
+    "tenants.one": ("project_member", "target"),
+    "manager": ("service", None),
     "peer": ("peer", None),
     "honest_peer": ("peer", None),
     "hostile_peer": ("peer", None),

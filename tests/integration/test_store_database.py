@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import psycopg
@@ -25,6 +26,7 @@ import migrations
 from app.domain.errors import LogUnavailable
 from app.domain.events import CloudCreated, InstanceStopped, Recorded
 from app.domain.values import Policy
+from app.platform.asked import asked_by, reading
 from app.platform.database.database import ConstraintBroken, Database, parse_url
 from app.platform.database.migrating import upgrade
 from app.platform.database.schema import metadata
@@ -137,6 +139,26 @@ class TestLimits:
         async with database.transaction():
             await unavailable_within(10, database.execute("SELECT 1"))
         assert (await database.execute("SELECT 7"))[0][0] == 7
+        await database.close()
+
+    @pytest.mark.parametrize("reads", [False, True])
+    async def test_one_caller_has_few_connections(self, database_url: str, *, reads: bool) -> None:
+        """Others and the logs do not wait for what waits in the database for one caller."""
+        database = Database(database_url, timeout_s=20)
+
+        async def wait(caller: str | None, seconds: float) -> None:
+            asked_by(caller)
+            with reading() if reads else nullcontext():
+                await database.execute("SELECT pg_sleep(%(seconds)s)", {"seconds": seconds})
+
+        slow = [asyncio.create_task(wait("many", 5)) for _ in range(20)]
+        await asyncio.sleep(0.2)
+        began = time.monotonic()
+        await asyncio.gather(wait("few", 0), wait("others", 0), wait(None, 0))
+        assert time.monotonic() - began < 4
+        for one in slow:
+            one.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
         await database.close()
 
     async def test_a_broken_constraint_says_which(self, database: Database) -> None:

@@ -1,55 +1,105 @@
-"""Places on the threads of recomputations: clouds have turns, however many tasks each brings."""
+"""Places of requests in the pool of connections."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+import asyncio
+import random
 
 import pytest
 
-from app.forecasts.places import Places
+from app.platform.database.places import OF_CALLER, Places
 
-LONG_S = 20
-
-
-def test_a_cloud_with_few_tasks_waits_for_one_of_a_cloud_with_many() -> None:
-    begun: list[str] = []
-    gate = Event()
-
-    def work(name: str) -> str:
-        begun.append(name)
-        gate.wait(LONG_S)
-        return name
-
-    with ThreadPoolExecutor(2) as threads:
-        places = Places(threads, 2)
-        many = [places.of(1).submit(work, f"a{number}") for number in range(200)]
-        few = [places.of(cloud).submit(work, name) for cloud, name in ((2, "b"), (3, "c"))]
-        gate.set()
-        assert [one.result(LONG_S) for one in few] == ["b", "c"]
-        assert [one.result(LONG_S) for one in many] == [f"a{number}" for number in range(200)]
-    assert set(begun[:2]) == {"a0", "a1"}
-    assert {"b", "c"} < set(begun[2:8])
+pytestmark = pytest.mark.anyio
 
 
-def test_tasks_keep_their_order_their_answers_and_their_errors() -> None:
-    with ThreadPoolExecutor(1) as threads:
-        places = Places(threads, 1)
-        assert [*places.of(7).map(divmod, [7, 8, 9], [2, 3, 4])] == [(3, 1), (2, 2), (2, 1)]
-        with pytest.raises(ZeroDivisionError):
-            places.of(7).submit(divmod, 1, 0).result(LONG_S)
-        assert places.of(8).submit(len, "abc").result(LONG_S) == 3
+async def settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
-def test_what_is_given_up_takes_no_place_and_what_comes_too_late_fails() -> None:
-    gate = Event()
-    threads = ThreadPoolExecutor(1)
-    places = Places(threads, 1)
-    first, second, third = (places.of(1).submit(gate.wait, LONG_S) for _ in range(3))
-    assert second.cancel()
-    gate.set()
-    assert first.result(LONG_S)
-    assert third.result(LONG_S)
-    threads.shutdown()
-    with pytest.raises(RuntimeError):
-        places.of(1).submit(len, "abc").result(LONG_S)
+async def test_one_caller_has_few_places_and_others_the_rest() -> None:
+    places, got = Places(5), []
+
+    async def ask(caller: str) -> None:
+        await places.take(caller)
+        got.append(caller)
+
+    asked = [asyncio.create_task(ask("many")) for _ in range(100)]
+    await settled()
+    assert got == ["many"] * OF_CALLER
+    await asyncio.wait_for(ask("few"), 1)
+    assert got == ["many"] * OF_CALLER + ["few"]
+    places.leave("many")
+    await settled()
+    assert got.count("many") == OF_CALLER + 1
+    for one in asked:
+        one.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def test_callers_who_wait_have_turns() -> None:
+    """The last one waits for one of each caller, not for all that came before."""
+    places, got = Places(1), []
+    await places.take("first")
+
+    async def ask(caller: str) -> None:
+        await places.take(caller)
+        got.append(caller)
+        places.leave(caller)
+
+    async with asyncio.TaskGroup() as group:
+        for caller in ("a", "a", "a", "b", "b", "c"):
+            group.create_task(ask(caller))
+        await settled()
+        places.leave("first")
+    assert got == ["a", "b", "c", "a", "b", "a"]
+
+
+async def test_who_goes_away_leaves_its_place_to_others() -> None:
+    places = Places(1)
+    await places.take("first")
+    gone, next_ = asyncio.create_task(places.take("gone")), asyncio.create_task(places.take("next"))
+    await settled()
+    gone.cancel()
+    await settled()
+    places.leave("first")
+    await asyncio.wait_for(next_, 1)
+
+
+async def test_who_goes_away_just_as_it_gets_a_place_gives_it_on() -> None:
+    places = Places(1)
+    await places.take("first")
+    gone, next_ = asyncio.create_task(places.take("gone")), asyncio.create_task(places.take("next"))
+    await settled()
+    places.leave("first")
+    gone.cancel()
+    await asyncio.wait_for(next_, 1)
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_no_place_is_lost_or_given_twice(seed: int) -> None:
+    """Callers come, go away while they wait, and leave, in any order."""
+    rng, count = random.Random(seed), 3
+    places, held = Places(count), dict.fromkeys("abcd", 0)
+
+    async def use(caller: str) -> None:
+        await places.take(caller)
+        held[caller] += 1
+        assert sum(held.values()) <= count
+        assert held[caller] <= OF_CALLER
+        try:
+            await asyncio.sleep(rng.random() / 1000)
+        finally:
+            held[caller] -= 1
+            places.leave(caller)
+
+    tasks = [asyncio.create_task(use(rng.choice("abcd"))) for _ in range(200)]
+    for _ in range(60):
+        await asyncio.sleep(rng.random() / 1000)
+        rng.choice(tasks).cancel()
+    done = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {type(one) for one in done} <= {type(None), asyncio.CancelledError}
+    for caller in "abc":  # all are free again
+        await asyncio.wait_for(places.take(caller), 1)

@@ -6,7 +6,6 @@ that a change would have broken. After `LogUnavailable` it may be unknown whethe
 
 from __future__ import annotations
 
-import asyncio
 import select
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
@@ -22,9 +21,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransactio
 from sqlalchemy.pool import NullPool
 
 from app.domain.errors import LogUnavailable
-from app.platform.asked import is_read
+from app.platform.asked import is_read, whose
 from app.platform.database.bounds import Bound, Bounds, PromptConnection, guard_by_current
 from app.platform.database.newer import NewerLogs
+from app.platform.database.places import Places
 from app.platform.database.shortage import Shortage
 from app.platform.database.stalled import StalledSessions
 
@@ -68,6 +68,8 @@ _OF_EVERY_SESSION = {
     "tcp_user_timeout": 10_000,
     "timezone": "UTC",
 }
+_FOR_THE_LOGS = 2
+"""So many connections of the pool are kept for what is no request's own: the logs, where decisions become durable."""
 _LENT_KEPT = 8
 """So many connections are kept to be lent again. The server closes them after some seconds (`Locks`)."""
 _TAKEN_BACK = ("25P03", "55P03")
@@ -119,7 +121,8 @@ class Database:
         self._stalled = StalledSessions(self._execute_apart)
         self._bounds = Bounds(timeout_s, self._stalled.look)
         self._engine = _engine(self.url, timeout_s, pool_size=pool_size, max_overflow=0, pool_timeout=timeout_s)
-        self._reads = asyncio.Semaphore(pool_size // 2)
+        self._reads = Places(max(pool_size // 2, 1))
+        self._changes = Places(max(pool_size - pool_size // 2 - _FOR_THE_LOGS, 1))
         self._apart = _engine(self.url, timeout_s, poolclass=NullPool)
         self._lent = _engine(self.url, timeout_s, pool_size=_LENT_KEPT, max_overflow=-1, pool_use_lifo=True)
         for engine in (self._engine, self._lent):
@@ -225,16 +228,18 @@ class Database:
 
     @asynccontextmanager
     async def _share(self, bound: Bound) -> AsyncIterator[None]:
-        """Hold one of the reads' places in the pool, if this is a read."""
-        if not is_read():
+        """Hold one of the places of requests in the pool, if this is somebody's request, or a read."""
+        caller = whose()
+        if caller is None and not is_read():
             yield
             return
+        places = self._reads if is_read() else self._changes
         with translated():
-            await bound.connected(self._reads.acquire())
+            await bound.connected(places.take(caller))
         try:
             yield
         finally:
-            self._reads.release()
+            places.leave(caller)
 
     async def _execute_apart(self, sql: str) -> Rows:
         async with self.connection() as session:

@@ -24,7 +24,7 @@ from starlette.types import Scope
 
 from app.domain.errors import CloudNotFound, IdentityUnavailable, LogUnavailable
 from app.domain.values import Caller, Role
-from app.platform.asked import asked_since
+from app.platform.asked import asked_by, asked_since
 from app.platform.http.errors import Forbidden, ScopeInsufficient, Unauthenticated
 from app.platform.http.rates import COSTS, PEER_MESSAGES, Rates
 
@@ -238,6 +238,7 @@ async def identify(request: Request, token: bytes) -> Caller:
     if state.get("caller") is None:
         request.app.state.addresses.know((request.scope["client"] or (None,))[0])
     state["caller"] = caller
+    asked_by(caller.id)
     return caller
 
 

@@ -1,0 +1,66 @@
+"""Places of requests in the pool of connections: few of one caller at a time, and callers who wait have turns.
+
+Without them whoever has hundreds of connections to this service has the whole pool: each of its requests holds one
+for as long as the database takes, also where it waits for a row that another of its requests has locked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Hashable
+
+OF_CALLER = 2
+"""The places that one caller may have at a time."""
+
+
+class Places:
+    """So many places, `OF_CALLER` of one caller at most."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._held: dict[Hashable, int] = {}
+        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
+
+    async def take(self, caller: Hashable) -> None:
+        """Wait for a place. The callers who wait have one each, in turns."""
+        if caller not in self._waiting and self._has_room(caller):
+            self._hold(caller)
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(caller, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it was given the place before it went away
+                self.leave(caller)
+            raise
+
+    def leave(self, caller: Hashable) -> None:
+        """Give a place back."""
+        self._free += 1
+        self._held[caller] -= 1
+        if not self._held[caller]:
+            del self._held[caller]
+        self._give()
+
+    def _has_room(self, caller: Hashable) -> bool:
+        return self._free > 0 and self._held.get(caller, 0) < OF_CALLER
+
+    def _hold(self, caller: Hashable) -> None:
+        self._free -= 1
+        self._held[caller] = self._held.get(caller, 0) + 1
+
+    def _give(self) -> None:
+        """Give what is free to those who wait; who has got a place goes behind the other callers."""
+        for caller in [*self._waiting]:
+            if not self._has_room(caller):
+                continue
+            line = self._waiting.pop(caller)
+            while line and line[0].done():  # whoever has gone away
+                line.popleft()
+            if line:
+                self._hold(caller)
+                line.popleft().set_result(None)
+            if line:
+                self._waiting[caller] = line
