@@ -31,8 +31,8 @@ PROTECTION: dict[str, Any] = {
     "overrun_share": 0.1,
 }
 """The protection of new clouds against callers that would take what others paid for."""
-HIGHEST_PROBABILITY = 0.5
-"""A promise that is broken more often than kept is none, but takes room for as long as it is declared."""
+HIGHEST_PROBABILITY = 0.2
+"""What is promised next to nothing is admitted nearly always, and keeps its room from those who come later."""
 
 
 def new_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy:
