@@ -33,7 +33,11 @@ def audit_log(
     file: Annotated[Path, typer.Argument(metavar="LOG.csv", help="A log that evaluate or log export wrote.")],
     *,
     nodes: Annotated[
-        str | None, typer.Option(metavar="NxC", help="The platform; a log that adds its nodes itself goes before it.")
+        str | None,
+        typer.Option(
+            metavar="NxC",
+            help="The platform; a log from the cloud's beginning, or that adds its nodes itself, goes before it.",
+        ),
     ] = None,
     eviction: Annotated[
         str, typer.Option(metavar="auto|yjf|yjf-global", help="The rule that had to choose victims.")
@@ -43,7 +47,8 @@ def audit_log(
     """Check a log against the rules that never break. Name the first event that breaks one, and exit with 1."""
     rows = list(read_log(file))
     platform = [(node_name(index), capacity) for index, capacity in enumerate(parse_nodes(nodes) if nodes else ())]
-    if any(row.kind == "node_added" for row in rows):
+    is_whole = [(row.seq, row.kind) for row in rows[:1]] == [(1, "cloud_created")]
+    if is_whole or any(row.kind == "node_added" for row in rows):
         platform = []
     elif not platform:
         raise InputError(f"{file}: the log adds no nodes; give the platform with --nodes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,7 +21,6 @@ from app.platform.http.reached import reached
 from app.platform.pages.rendering import render
 from app.scheduling.scheduler import Scheduler
 
-T = TypeVar("T")
 _JOBS_ON_PAGE = 100
 _WIDTH = 1000
 _LEAST = 4
@@ -72,14 +71,14 @@ async def show_peers(request: Request) -> Response:
 async def show_jobs(request: Request) -> Response:
     """Show the jobs of a cloud, and those of peers here, the newest first."""
     cloud_name = request.path_params["cloud"]
-    jobs = await reached(request, JobBoard).all(cloud_name)
+    jobs, count = await reached(request, JobBoard).newest(cloud_name, _JOBS_ON_PAGE)
     guests = guests_of(await reached(request, Scheduler).state(cloud_name))
     return render(
         request,
         "jobs.html",
-        jobs=[(job, status_of(job)) for job in _newest(jobs)],
-        count=len(jobs),
-        guests=_newest(guests),
+        jobs=[(job, status_of(job)) for job in jobs],
+        count=count,
+        guests=guests[: -_JOBS_ON_PAGE - 1 : -1],
         guest_count=len(guests),
         live=f"/ui/clouds/{cloud_name}/live",
     )
@@ -122,10 +121,6 @@ def told_of(tries: Sequence[Try], moved: Sequence[Transfer]) -> list[ToldAttempt
         )
         for one in tries
     ]
-
-
-def _newest(found: Sequence[T]) -> Sequence[T]:
-    return found[: -_JOBS_ON_PAGE - 1 : -1]
 
 
 def guests_of(cloud: Cloud) -> list[Guest]:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
-from app.domain.errors import ClockExternal, DataUnavailable, IdNotOwn, JobConflict, JobNotFound, PeerNotFound
+from app.domain.errors import (
+    ClockExternal,
+    DataUnavailable,
+    IdNotOwn,
+    JobConflict,
+    JobNotFound,
+    MarkerInvalid,
+    PeerNotFound,
+)
 from app.domain.events import Event, JobRequested
 from app.domain.jobs import Federate
+from app.domain.paging import Page
 from app.domain.requests import StartRequest
 from app.domain.values import Clock
 from app.engine.cloud import Cloud, JobRecord, Jobs
@@ -56,9 +66,7 @@ class JobBoard:
         DataUnavailable if a peer could not get the inputs.
         """
         asked = await self._with_peers(asked, peers)
-        state = await self._scheduler.state(cloud_name)
-        # The state may let go meanwhile what it holds now.
-        past = state.jobs.by_id.get(asked.job) or await self._past_one(state, cloud_name, asked.job)
+        past = await self._known(cloud_name, asked.job)  # the state may let go meanwhile what it holds now
         await self._check_data(cloud_name, asked, is_known=past is not None)
         found: list[JobRecord] = []
 
@@ -133,11 +141,15 @@ class JobBoard:
 
     async def show(self, cloud_name: str, name: str) -> JobRecord:
         """Return a job, also one that has left the state. Raises JobNotFound."""
-        cloud = await self._scheduler.state(cloud_name)
-        found = cloud.jobs.by_id.get(name) or await self._past_one(cloud, cloud_name, name)
+        found = await self._known(cloud_name, name)
         if found is None:
             raise _not_found(name)
         return found
+
+    async def _known(self, cloud_name: str, name: str) -> JobRecord | None:
+        """Return a job, also one that has left the state; None if there is none."""
+        cloud = await self._scheduler.state(cloud_name)
+        return cloud.jobs.by_id.get(name) or await self._past_one(cloud, cloud_name, name)
 
     async def _past_one(self, cloud: Cloud, cloud_name: str, name: str) -> JobRecord | None:
         """Return a job that is not in this state, as the log tells of it, or as it is now; None if there is none."""
@@ -154,16 +166,34 @@ class JobBoard:
         # The log may tell of it because it has come since the state was read, not because it has left it.
         return (await self._scheduler.state(cloud_name)).jobs.by_id.get(name) or replace(found, left=0)
 
-    async def all(self, cloud_name: str) -> list[JobRecord]:
-        """Return the jobs of a cloud in the order of their submission, without those that ended long ago."""
-        found = (await self._scheduler.state(cloud_name)).jobs.by_id.values()
-        return sorted(found, key=lambda job: (job.asked.at_us, job.asked.job))  # the state keeps no order of its own
+    async def page(self, cloud_name: str, marker: str | None, limit: int) -> Page[JobRecord]:
+        """Return at most `limit` jobs in the order of their submission, without those that ended long ago.
+
+        They follow the job named `marker`, also one that has left the state. Raises MarkerInvalid if there is none.
+        """
+        cloud = await self._scheduler.state(cloud_name)
+        last = None if marker is None else cloud.jobs.by_id.get(marker)
+        if marker is not None and last is None:
+            last = await self._past_one(cloud, cloud_name, marker)
+            if last is None:
+                raise MarkerInvalid(f"{marker!r} is not in this list")
+            cloud = await self._scheduler.state(cloud_name)
+        names = [*islice(cloud.jobs.order.after(None if last is None else last.place), limit + 1)]
+        return Page([cloud.jobs.by_id[one] for one in names[:limit]], names[limit - 1] if limit < len(names) else None)
+
+    async def newest(self, cloud_name: str, most: int) -> tuple[list[JobRecord], int]:
+        """Return the jobs that were submitted last, the newest first, and the number of all."""
+        jobs = (await self._scheduler.state(cloud_name)).jobs
+        return [jobs.by_id[one] for one in islice(jobs.order.newest(), most)], len(jobs.by_id)
 
     async def cancel(self, cloud_name: str, name: str, owner: str | None, at_us: int | None) -> None:
         """End a job, at once or, if a peer runs it, once the peer knows. Nothing happens if it has ended."""
+        is_known = await self._known(cloud_name, name) is not None
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
             _check_own(cloud, name, owner)
+            if is_known and name not in cloud.jobs.by_id:
+                return []  # it has ended: no other job leaves the state
             return decide_cancel(cloud, _found(cloud, name), now_us)
 
         await self._scheduler.change(cloud_name, decide, at_us)

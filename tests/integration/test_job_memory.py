@@ -7,7 +7,10 @@ from typing import Any
 
 import httpx2
 import pytest
-from api_service import Service, running_service
+from api_service import TOKEN, Service, running_service
+from typer.testing import CliRunner
+
+from app.cli import command_line
 
 PATH = "/v1/clouds/fleeting"
 OBJECTS = [{"key": "k" * 240 + str(number), "bytes": 1} for number in range(32)]
@@ -40,6 +43,58 @@ def test_a_job_that_left_the_memory_is_shown_and_its_id_stays_used(
     assert fleeting.post(f"{PATH}/jobs", json=largest("j0")).json() == told[0].json()
     other = fleeting.post(f"{PATH}/jobs", json=largest("j0", "tiny"))
     assert (other.status_code, other.json()["errors"][0]["code"]) == (409, "preemptible.job.conflict")
+
+
+def test_a_job_that_left_the_memory_can_be_cancelled_again_by_whoever_may(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.engine.cloud.jobs.MOST_ENDED", 2 * 67)
+    client, path = service.client, "/v1/clouds/apart-jobs"
+    policy = {"guarantee": "none", "shared_ids": False}
+    client.post("/v1/clouds", json={"name": "apart-jobs", "policy": policy}).raise_for_status()
+    client.post(f"{path}/flavors", json={"name": "huge", "cores": 5}).raise_for_status()
+
+    def token(name: str) -> dict[str, str]:
+        made = client.post("/v1/tokens", json={"name": f"{name}.jobs", "role": "member", "cloud": "apart-jobs"})
+        return {"X-Auth-Token": made.json()["token"]}
+
+    own, other = token("mine"), token("theirs")
+    client.post(f"{path}/jobs", json=largest("mine.1")).raise_for_status()
+    assert client.delete(f"{path}/jobs/mine.1", headers=own).status_code == 204, "it is in memory"
+    for number in range(5):
+        client.post(f"{path}/jobs", json=largest(f"theirs.{number}")).raise_for_status()
+    assert "mine.1" not in [one["id"] for one in client.get(f"{path}/jobs").json()["jobs"]]
+    before = service.last_seq("apart-jobs")
+    assert client.delete(f"{path}/jobs/mine.1", headers=own).status_code == 204, "it had ended"
+    refused = client.delete(f"{path}/jobs/mine.1", headers=other)
+    assert (refused.status_code, refused.json()["errors"][0]["code"]) == (403, "preemptible.instance.id_not_own")
+    unknown = client.delete(f"{path}/jobs/mine.2", headers=own)
+    assert (unknown.status_code, unknown.json()["errors"][0]["code"]) == (404, "preemptible.job.not_found")
+    words = ["job", "cancel", "mine.1", "--cloud", "apart-jobs", "--url", service.url, "--token", TOKEN]
+    done = CliRunner().invoke(command_line(), words)
+    assert (done.exit_code, done.stdout) == (0, "mine.1 had ended before: rejected\n")
+    assert service.last_seq("apart-jobs") == before, "nothing happened"
+
+
+def test_a_reader_goes_on_after_a_job_that_left_the_memory_meanwhile(
+    fleeting: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(6):
+        fleeting.post(f"{PATH}/jobs", json=largest(f"read{number}")).raise_for_status()
+    listed = [one["id"] for one in fleeting.get(f"{PATH}/jobs?limit=1000").json()["jobs"]]
+    at = listed.index("read2") + 1
+    first = fleeting.get(f"{PATH}/jobs?limit={at}").json()
+    assert [one["id"] for one in first["jobs"]] == listed[:at]
+    monkeypatch.setattr("app.engine.cloud.jobs.MOST_ENDED", 67 * 3)
+    fleeting.post(f"{PATH}/jobs", json=largest("read6")).raise_for_status()
+    left = [one["id"] for one in fleeting.get(f"{PATH}/jobs?limit=1000").json()["jobs"]]
+    assert left == ["read3", "read4", "read5", "read6"]
+    (after,) = [one["href"] for one in first["links"] if one["rel"] == "next"]
+    assert [one["id"] for one in fleeting.get(after).json()["jobs"]] == left[:at]
+    before = fleeting.get(f"{PATH}/jobs?marker=read1&limit=2").json()
+    assert [one["id"] for one in before["jobs"]] == left[:2], "what is gone is passed over"
+    unknown = fleeting.get(f"{PATH}/jobs?marker=read7")
+    assert (unknown.status_code, unknown.json()["errors"][0]["code"]) == (400, "preemptible.marker.invalid")
 
 
 def test_too_many_jobs_that_have_not_ended_are_refused(

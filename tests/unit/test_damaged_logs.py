@@ -111,6 +111,28 @@ def test_a_promise_that_is_no_probability_passes_nowhere(text: str, lines: Lines
     assert "event 1 breaks rule 6: no policy has the probability" in found.stdout
 
 
+def test_a_whole_log_without_nodes_is_audited_as_it_is(lines: Lines, tmp_path: Path) -> None:
+    path, kind = tmp_path / "log.csv", lines[0].split(",").index("kind")
+    nodeless = [line for line in lines[1:] if line.split(",")[kind] in {"cloud_created", "flavor_added"}]
+    path.write_text("\n".join(numbered([lines[0], *nodeless])) + "\n", encoding="utf-8")
+    for platform in ([], ["--nodes", "2x8"]):
+        found = CliRunner().invoke(command_line(), ["audit", str(path), *platform])
+        assert (found.exit_code, found.stdout.splitlines()[0]) == (0, "4 events: no rule is broken")
+        assert "0 running on 0 of 0 cores" in found.stdout
+    part = [lines[0], *nodeless[1:]]  # what came before is not told
+    path.write_text("\n".join(part) + "\n", encoding="utf-8")
+    assert "adds no nodes; give the platform" in refused("audit", str(path))
+
+
+def test_a_start_without_any_node_breaks_a_rule(lines: Lines, tmp_path: Path) -> None:
+    path, kind = tmp_path / "log.csv", lines[0].split(",").index("kind")
+    kept = [line for line in lines if line.split(",")[kind] != "node_added"]
+    path.write_text("\n".join(numbered(kept)) + "\n", encoding="utf-8")
+    for platform in ([], ["--nodes", "2x8"]):
+        found = CliRunner().invoke(command_line(), ["audit", str(path), *platform])
+        assert (found.exit_code, "event 5 breaks rule" in found.stdout) == (1, True), found.stdout
+
+
 @pytest.mark.parametrize("text", ["start_s,lifetime_s,cores\n0,1,1\n", "START 0 i-1 n-1 1\nSTOP 5 i-1\n"])
 @pytest.mark.parametrize("command", [["whatif", "--log"], ["audit"]])
 def test_a_workload_in_place_of_a_log_is_told(text: str, command: Lines, tmp_path: Path) -> None:

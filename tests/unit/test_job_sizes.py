@@ -41,6 +41,10 @@ def read_back(cloud: Cloud) -> Cloud:
     return found
 
 
+def in_order(cloud: Cloud) -> list[str]:
+    return sorted(cloud.jobs.by_id, key=lambda name: (cloud.jobs.by_id[name].asked.at_us, name))
+
+
 def test_jobs_that_ended_take_so_much_memory_however_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.engine.cloud.jobs.MOST_ENDED", 260)
     rng, cloud, log = random.Random(3), small_cloud(), list[Event]()
@@ -53,6 +57,7 @@ def test_jobs_that_ended_take_so_much_memory_however_many_they_are(monkeypatch: 
             for event in events:
                 cloud.apply(event)
         assert cloud.digest() == before, "what is tried leaves no trace"
+        assert [*cloud.jobs.order.after(None)] == in_order(cloud)
         for event in events:
             cloud.apply(event)
         cloud.commit()
@@ -64,6 +69,7 @@ def test_jobs_that_ended_take_so_much_memory_however_many_they_are(monkeypatch: 
         again.apply(event)
     again.commit()
     assert again.digest() == cloud.digest() == read_back(cloud).digest()
+    assert [*again.jobs.order.after(None)] == [*read_back(cloud).jobs.order.after(None)] == in_order(cloud)
     kept = sorted(int(name[1:]) for name in cloud.jobs.by_id if name != "runs")
     assert kept == [*range(300 - len(kept), 300)], "the newest"
     assert 10 < len(kept) <= 260 // 13 + 1

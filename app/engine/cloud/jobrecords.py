@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from app.domain.events import JobRequested, RoomHeld
 from app.domain.jobs import AttemptKey, AwayEnd, Word
+from app.engine.cloud.joborder import JobPlace
 from app.engine.jobs.attempts import LeaseTerms
 from app.engine.jobs.originside import JobAway
 
@@ -52,6 +53,11 @@ class JobRecord:
     ended_us: int | None = None
     reason: str | None = None
     collected: Collection | None = None
+
+    @property
+    def place(self) -> JobPlace:
+        """Its place among the jobs of its cloud."""
+        return self.asked.at_us, self.asked.job
 
     @property
     def finished_attempt(self) -> int:

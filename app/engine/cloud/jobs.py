@@ -2,6 +2,7 @@
 
 Both sides keep to the rules of `engine/jobs`. Jobs that have ended, and final words of a host, leave the state seven
 days later, and before that what is beyond the newest 20,000 words of one peer or 50 MB of jobs; the log keeps them.
+They leave when a job comes, of the cloud's users or of a peer, or a peer's job ends: the time alone changes no state.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from app.domain.events import (
 )
 from app.domain.jobs import AttemptKey, DataFault, Word
 from app.domain.times import DAY_US
+from app.engine.cloud.joborder import JobOrder
 from app.engine.cloud.jobrecords import Collection, HostedRecord, JobRecord, Try, held_name, oldest, run_name, sharing
 from app.engine.cloud.records import Facts, Fold, Folded, Undo
 from app.engine.cloud.undoing import all_of, both, nothing
@@ -57,13 +59,15 @@ _FAULTS = frozenset(map(str, DataFault))
 
 
 class Jobs:
-    """The jobs by id in no order, those that have not ended, those whose outputs are fetched, and the side of a host.
+    """The jobs by id, those that have not ended, those whose outputs are fetched, and the side of a host.
 
-    `out`: by peer, the jobs of which an attempt is out there. `size`: of all jobs; `size_ended`: of those that ended.
+    `order`: that of their submission, which `by_id` does not keep; `out`: by peer, the jobs of which an attempt is out
+    there. `size`: of all jobs; `size_ended`: of those that ended.
     """
 
     def __init__(self) -> None:
         self.by_id: dict[str, JobRecord] = {}
+        self.order = JobOrder()
         self.open: dict[str, None] = {}
         self.out: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self.collecting: dict[str, None] = {}
@@ -115,7 +119,7 @@ class Jobs:
 
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts."""
-        for job in sorted(sharing(facts.jobs), key=lambda job: (job.asked.at_us, job.asked.job)):
+        for job in sorted(sharing(facts.jobs), key=lambda job: job.place):
             self._enter(job.asked.job, job)
         self._ended = OrderedDict(sorted(self._ended.items(), key=lambda item: item[1]))
         for one in sorted(facts.hosted, key=lambda one: one.ended_us or 0):
@@ -226,6 +230,7 @@ class Jobs:
         self.open.pop(name, None)
         self.collecting.pop(name, None)
         if old is not None:
+            self.order.leave(old.place)
             self.size -= old.size
             self.size_ended -= 0 if self._ended.pop(name, None) is None else old.size
         if job is None:
@@ -237,6 +242,7 @@ class Jobs:
     def _enter(self, name: str, job: JobRecord) -> None:
         """Enter a job that none of the indexes knows."""
         self.by_id[name] = job
+        self.order.enter(job.place)
         self.size += job.size
         if (wish := job.away.wish()) is not None:
             self.out[wish[0]][name] = None

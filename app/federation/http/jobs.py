@@ -13,7 +13,7 @@ from app.federation.wire.jobs import JobBody, attempt_answer, job_answer
 from app.platform.http.auth import count_more, owner_of
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.long_lists import first_answers, marker_after
-from app.platform.http.page_forms import PageQuery, next_link, page_after
+from app.platform.http.page_forms import PageQuery, next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.scheduling.wire.nodes import AtQuery
@@ -34,12 +34,11 @@ async def submit_job(request: Request) -> Response:
 
 
 async def list_jobs(request: Request) -> Response:
-    """List the cloud's jobs in the order of their submission."""
+    """List the cloud's jobs in the order of their submission, without those that ended long ago."""
     query, cloud = read_query(request, PageQuery), request.path_params["cloud"]
-    jobs = await reached(request, JobBoard).all(cloud)
-    page, marker = page_after(jobs, query.marker, query.limit, _name_of)
-    answers = await first_answers(page, partial(job_answer, cloud))
-    marker = marker_after(page, len(answers), _name_of, marker)
+    page = await reached(request, JobBoard).page(cloud, query.marker, query.limit)
+    answers = await first_answers(page.items, partial(job_answer, cloud))
+    marker = marker_after(page.items, len(answers), _name_of, page.marker)
     return respond(JobsAnswer(jobs=answers, links=next_link(request, marker)))
 
 
