@@ -32,7 +32,7 @@ PROTECTION: dict[str, Any] = {
 }
 """The protection of new clouds against callers that would take what others paid for."""
 HIGHEST_PROBABILITY = 0.2
-"""What is promised next to nothing is admitted nearly always, and keeps its room from those who come later."""
+"""Under a laxer promise a start is admitted nearly always, and keeps its room from those who come later."""
 
 
 def new_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy:

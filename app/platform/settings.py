@@ -88,7 +88,8 @@ class Settings(BaseSettings):
     database_pool_size: int = Field(
         10,
         ge=2,
-        description="Connections of one process for statements. Those that listen or hold locks are additional.",
+        description="Connections of one process for statements. Those that listen or hold locks are additional. Half "
+        "are for reads, two for the logs, the others for what else requests ask; one caller has two of each at a time.",
     )
     queue_limit: int = Field(20_000, ge=1, description="Operations that may wait for one cloud's log.")
     batch_limit: int = Field(1_000, ge=1, description="Operations decided in one transaction.")
