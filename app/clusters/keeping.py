@@ -19,7 +19,6 @@ from app.venues.reads import VenueReads
 MOST_CLUSTERS = 100
 MANAGED_US = 30 * SECOND_US
 """A manager that has not told of a look for so long does not run, or cannot reach the service."""
-_READ_AT_ONCE = 5_000
 
 __all__ = ["KeyedEvent", "ManagerLook", "StoredCluster"]
 
@@ -101,8 +100,7 @@ class ClusterKeeper:
         return await self._events(name, after_seq, limit, [*CHECKPOINTS])
 
     async def _events(self, name: str, after_seq: int, limit: int, kinds: Sequence[str] | None) -> Page[KeyedEvent]:
-        found = await self._store.events((await self._stored(name)).id, after_seq, limit + 1, kinds)
-        return Page(found[:limit], str(found[limit - 1].event.seq) if len(found) > limit else None)
+        return await self._store.events_page((await self._stored(name)).id, after_seq, limit, kinds)
 
     async def _stored(self, name: str) -> StoredCluster:
         stored = await self._store.get(name)
@@ -115,11 +113,9 @@ class ClusterKeeper:
         async with self._turn:
             past = self._pasts.setdefault(stored.id, ClusterPast())
             self._pasts.move_to_end(stored.id)
-            while past.seq < stored.last_seq:
-                events = await self._store.events(stored.id, past.seq, _READ_AT_ONCE)
-                if not events:
-                    break
-                past.add(one.event for one in events)
+            if past.seq < stored.last_seq:
+                async for events in self._store.events(stored.id, past.seq):
+                    past.add(one.event for one in events)
             while len(self._pasts) > MOST_CLUSTERS:
                 self._pasts.popitem(last=False)
         return KnownCluster(stored, spec_of(stored.spec), past, self._now_us())

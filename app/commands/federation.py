@@ -26,7 +26,7 @@ from app.commands.output import (
     write_report,
 )
 from app.commands.workloads import eviction_policy
-from app.domain.inputs import InputError, parse_bytes, platform_text
+from app.domain.inputs import InputError, parse_bytes, platform_text, probability_fault
 
 if TYPE_CHECKING:
     from app.workbench.evaluate import EventSink
@@ -194,8 +194,8 @@ def _scenario(
 
     if rule not in RULES:
         raise InputError(f"--rule {rule!r} is none of {', '.join(RULES)}")
-    if not 0.0 < sla < 1.0:
-        raise InputError(f"--sla {sla:g} is not between 0 and 1; --rule none admits whatever fits")
+    if (fault := probability_fault(sla)) is not None:
+        raise InputError(f"--sla {sla:g} {fault}; --rule none admits whatever fits")
     if not 1.0 <= bound <= MOST_BOUND:
         raise InputError(f"--bound {bound:g} is not between 1 and {MOST_BOUND:g}: a bound is no less than the lifetime")
     nodes = clouds_of(clouds)

@@ -13,7 +13,7 @@ from app.commands.faulty import in_options, options_of
 from app.commands.fitting import Column, print_fitting
 from app.commands.output import STDOUT, print_json, print_text
 from app.commands.words import estimated, guaranteed, moment, percent
-from app.domain.inputs import InputError, parse_duration
+from app.domain.inputs import InputError, parse_duration, probability_fault
 from app.domain.risks import windows_text
 from app.domain.times import SECOND_US
 from tenure_client import json_of
@@ -78,8 +78,8 @@ def _share(text: str) -> float:
         share = float(text)
     except ValueError:
         raise InputError(f"--probability {text!r} is not a number between 0 and 1, such as 0.01") from None
-    if not 0 < share < 1:
-        raise InputError(f"--probability {text} is not between 0 and 1")
+    if (fault := probability_fault(share)) is not None:
+        raise InputError(f"--probability {text} {fault}")
     return share
 
 

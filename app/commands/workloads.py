@@ -16,7 +16,7 @@ from app.commands import options
 from app.commands.outcomes import print_outcome
 from app.commands.output import STDERR, progress_bar
 from app.domain.budgets import BudgetUnit
-from app.domain.inputs import InputError, parse_bytes, parse_duration, parse_nodes
+from app.domain.inputs import InputError, parse_bytes, parse_duration, parse_nodes, probability_fault
 from app.domain.policies import FORECAST, new_policy
 from app.domain.strata import BOUNDARIES, MOST_BOUNDARIES
 from app.domain.times import DAY_US
@@ -172,9 +172,9 @@ def sla_of(sla: float | None, *, no_sla: bool) -> float | None:
 
 
 def check_sla(probability: float, baseline: str = _BASELINE) -> float:
-    """Return the probability. Raises InputError unless it is between 0 and 1. `baseline` asks for no SLA."""
-    if not 0 < probability < 1:
-        raise InputError(f"--sla {probability:g} is not between 0 and 1; `{baseline}` admits whatever fits")
+    """Return the probability. Raises InputError unless it can be promised. `baseline` asks for no SLA."""
+    if (fault := probability_fault(probability)) is not None:
+        raise InputError(f"--sla {probability:g} {fault}; `{baseline}` admits whatever fits")
     return probability
 
 

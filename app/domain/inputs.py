@@ -8,7 +8,7 @@ from decimal import Decimal
 from itertools import groupby
 
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
-from app.domain.values import Resources
+from app.domain.values import LEAST_PROBABILITY, Resources
 
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|m|min|h|d)?")
 _BYTES = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(kB|KB|MB|GB|TB)?", re.ASCII)
@@ -53,3 +53,12 @@ def parse_nodes(text: str) -> tuple[Resources, ...]:
 def platform_text(nodes: Sequence[Resources]) -> str:
     """Return the text from which `parse_nodes` reads this platform. A plus joins runs of nodes of different size."""
     return "+".join(f"{len(list(equal))}x{cores}" for cores, equal in groupby(node.cores for node in nodes))
+
+
+def probability_fault(probability: float) -> str | None:
+    """Return what is wrong with a probability that is to be promised, as the end of a sentence; None: nothing."""
+    if not 0 < probability < 1:
+        return "is not between 0 and 1"
+    if probability < LEAST_PROBABILITY:
+        return f"is below {LEAST_PROBABILITY:g}, the least that can be promised"
+    return None

@@ -17,6 +17,8 @@ OWNER_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}"
 """The pattern of owners: what names of tokens have up to their first dot."""
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}"
 """The pattern of names of clouds, nodes, flavors, instances and tokens: safe in paths, log lines and shells."""
+LEAST_PROBABILITY = 1e-9
+"""The least that can be promised. No forecast tells lower ones apart, and the arithmetic keeps its digits."""
 
 
 _SINCE: dict[tuple[type[Enum], str], int] = {}

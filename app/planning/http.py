@@ -21,6 +21,7 @@ from app.planning.wire import (
 from app.platform.http.bodies import read_body, read_query
 from app.platform.http.dear import plan_in_turn
 from app.platform.http.leaving import while_there
+from app.platform.http.long_lists import first_answers, marker_after
 from app.platform.http.page_forms import NumberedPageQuery, next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
@@ -35,7 +36,7 @@ async def make_plan(request: Request) -> Response:
     same request again has the same answer. Nothing is bought.
     """
     body = await read_body(request, PlanBody)
-    return respond(plan_answer(await while_there(request, _made(request, body))))
+    return respond(await plan_answer(await while_there(request, _made(request, body))))
 
 
 async def _made(request: Request, body: PlanBody) -> StoredPlan:
@@ -47,13 +48,14 @@ async def list_plans(request: Request) -> Response:
     """List plans, the newest first."""
     query = read_query(request, NumberedPageQuery)
     page = await reached(request, Plans).list(query.marker, query.limit)
-    plans = [plan_summary(plan) for plan in page.items]
-    return respond(PlansAnswer(plans=plans, links=next_link(request, page.marker)))
+    plans = await first_answers(page.items, plan_summary)
+    marker = marker_after(page.items, len(plans), lambda plan: str(plan.number), page.marker)
+    return respond(PlansAnswer(plans=plans, links=next_link(request, marker)))
 
 
 async def show_plan(request: Request) -> Response:
     """Show a plan as it was told."""
-    return respond(plan_answer(await reached(request, Plans).show(request.path_params["plan"])))
+    return respond(await plan_answer(await reached(request, Plans).show(request.path_params["plan"])))
 
 
 async def read_next_move(request: Request) -> Response:
@@ -75,14 +77,13 @@ async def tell_outcome(request: Request) -> Response:
 async def read_venue_reliability(request: Request) -> Response:
     """Show how true plans were for the jobs that began in a venue: promised against happened, said against paid."""
     venue = await reached(request, VenueReads).show(request.path_params["venue"])
-    outcomes = await reached(request, Plans).of_venue(venue.name)
-    return respond(venue_reliability_answer(venue.name, [*outcomes]))
+    return respond(venue_reliability_answer(venue.name, await reached(request, Plans).of_venue(venue.name)))
 
 
 async def read_peer_reliability(request: Request) -> Response:
     """Show how true plans were for the jobs that began at a peer: promised against happened, said against paid."""
     peer = request.path_params["peer"]
-    outcomes = await reached(request, Plans).of_peer(peer)
-    if not outcomes:  # those of a peer that was removed are still told
+    pools = await reached(request, Plans).of_peer(peer)
+    if not pools:  # those of a peer that was removed are still told
         await reached(request, PeerKeeper).show(peer)
-    return respond(peer_reliability_answer(peer, [*outcomes]))
+    return respond(peer_reliability_answer(peer, pools))

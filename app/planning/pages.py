@@ -11,12 +11,12 @@ from starlette.responses import Response
 
 from app.domain.times import SECOND_US, from_datetime, from_rfc3339
 from app.federation.peering import PeerKeeper
-from app.planning.plans import Plans, StoredOutcome
-from app.planning.reliability import records_of
+from app.planning.plans import Plans, read_jobs
+from app.planning.reliability import PoolTally, records_of
 from app.platform.http.errors import Forbidden
 from app.platform.http.reached import reached
 from app.platform.pages.asking import number
-from app.platform.pages.rendering import render
+from app.platform.pages.rendering import render, render_in_turns
 from app.venues.reads import VenueReads
 
 _ON_PAGE = 50
@@ -43,18 +43,19 @@ async def show(request: Request) -> Response:
     """Show a plan as it was told, and what came of its jobs."""
     _refuse_scoped(request)
     plans, id_ = reached(request, Plans), request.path_params["plan"]
-    plan, outcomes = await plans.show(id_), await plans.outcomes(id_)
-    content = plan.content
+    plan = await plans.show(id_)
+    outcomes, jobs = await plans.outcomes(plan), await read_jobs(plan)
+    content = {**plan.content, "jobs": jobs}
     as_of_us = from_rfc3339(content["as_of"])
-    span_s, first = _span_s(content["jobs"], as_of_us), number(request, "from", len(plan.content["jobs"])) or 0
-    return render(
+    span_s, first = _span_s(jobs, as_of_us), number(request, "from", len(jobs)) or 0
+    return await render_in_turns(
         request,
         "plan.html",
         plan=content,
         as_of_us=as_of_us,
-        jobs=content["jobs"][first : first + _ON_PAGE],
+        jobs=jobs[first : first + _ON_PAGE],
         first=first,
-        more=first + _ON_PAGE if first + _ON_PAGE < len(content["jobs"]) else None,
+        more=first + _ON_PAGE if first + _ON_PAGE < len(jobs) else None,
         left_out=content["left_out"][:_ON_PAGE],
         outcomes={one.job: one.outcome for one in outcomes},
         time_of=from_rfc3339,
@@ -76,14 +77,14 @@ async def show_peer_reliability(request: Request) -> Response:
     """Show how true plans were for the jobs that began at a peer."""
     _refuse_scoped(request)
     peer = request.path_params["peer"]
-    outcomes = await reached(request, Plans).of_peer(peer)
-    if not outcomes:
+    pools = await reached(request, Plans).of_peer(peer)
+    if not pools:
         await reached(request, PeerKeeper).show(peer)
-    return _reliability(request, peer, outcomes, is_venue=False)
+    return _reliability(request, peer, pools, is_venue=False)
 
 
-def _reliability(request: Request, name: str, outcomes: Sequence[StoredOutcome], *, is_venue: bool) -> Response:
-    whole, pools = records_of(outcomes)
+def _reliability(request: Request, name: str, tallies: Sequence[PoolTally], *, is_venue: bool) -> Response:
+    whole, pools = records_of(tallies)
     return render(request, "venue_reliability.html", name=name, is_venue=is_venue, whole=whole, pools=pools[:_ON_PAGE])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,10 +21,12 @@ from app.domain.errors import (
 from app.domain.paging import Page
 from app.domain.times import DAY_US, from_rfc3339, time_text
 from app.planning.asking import AskedJob, PlanRequest
+from app.planning.listing import PlanList, PlanSummary
 from app.planning.places import KnownPlaces, PlaceKind, PlanPlaces, Promises, pools_of
-from app.planning.store.plans import NewOutcome, PlanStore, StoredOutcome, StoredPlan
-from app.planning.telling import Content, plan_content, policy_of
+from app.planning.store.plans import NewOutcome, PlanStore, PoolTally, StoredOutcome, StoredPlan
+from app.planning.telling import Content, plan_text, policy_of
 from app.platform.telemetry.metrics import PLANNED_JOBS
+from app.platform.turns import Turns
 from app.venues.quoting import WINDOW_US
 from app.venues.reads import check_not_ahead
 from app.venues.rules.calibrate import RunningRatio
@@ -44,7 +47,7 @@ FURTHEST_US = 100 * 366 * DAY_US
 MOST_OUTCOMES = 10_000
 """Reliability is judged by so many of the newest outcomes."""
 
-__all__ = ["Plans", "StoredOutcome", "StoredPlan"]
+__all__ = ["PlanSummary", "Plans", "StoredOutcome", "StoredPlan", "read_jobs"]
 
 
 class JobStanding(NamedTuple):
@@ -81,6 +84,7 @@ class Plans:
 
     def __init__(self, store: PlanStore, places: PlanPlaces, now_us: Callable[[], int]) -> None:
         self._store, self._places, self.now_us = store, places, now_us
+        self._list = PlanList(store)
         self._turn = asyncio.Lock()
         self._work: ReplayWork | None = None
         self._is_stopping = False
@@ -122,7 +126,7 @@ class Plans:
             raise PlanConflict(f"plan {request.id!r} was made for another request; choose another id")
         return found[0]
 
-    async def _made(self, request: PlanRequest, promised: Promises) -> dict[str, Any]:
+    async def _made(self, request: PlanRequest, promised: Promises) -> str:
         at_us = self.now_us() if request.at_us is None else request.at_us
         _check_deadlines(request, at_us)
         known = await self._places.find(request, promised, at_us)
@@ -134,9 +138,15 @@ class Plans:
             WINDOW_US,
         )
         made = await self._planned(question, known)
-        ratios = {(PlaceKind.VENUE, one.name): _ratio(await self.of_venue(one.name)) for one in known.venues}
-        ratios |= {(PlaceKind.PEER, one.peer): _ratio(await self.of_peer(one.peer)) for one in request.peers}
-        return await asyncio.to_thread(plan_content, request, at_us, known, made, ratios)
+        ratios = {
+            (PlaceKind.VENUE, one.name): _ratio(await self._store.costs_at_venue(one.name, MOST_OUTCOMES))
+            for one in known.venues
+        }
+        ratios |= {
+            (PlaceKind.PEER, one.peer): _ratio(await self._store.costs_at_peer(one.peer, MOST_OUTCOMES))
+            for one in request.peers
+        }
+        return await asyncio.to_thread(plan_text, request, at_us, known, made, ratios)
 
     async def _planned(self, question: PlanQuestion, known: KnownPlaces) -> MadePlan:
         """Return a plan that is made in a thread, which is over when this is."""
@@ -155,25 +165,23 @@ class Plans:
         """Return a plan. Raises PlanNotFound."""
         plan = await self._store.get(id_)
         if plan is None:
-            raise PlanNotFound(f"there is no plan {id_!r}")
+            raise _no_plan(id_)
         return plan
 
-    async def list(self, marker: int | None, limit: int) -> Page[StoredPlan]:
+    async def list(self, marker: int | None, limit: int) -> Page[PlanSummary]:
         """Return plans, the newest first."""
-        found = await self._store.page(marker, limit + 1)
-        return Page(found[:limit], str(found[limit - 1].number) if len(found) > limit else None)
+        return await self._list.page(marker, limit)
 
-    async def outcomes(self, id_: str) -> Sequence[StoredOutcome]:
-        """Return what was told of a plan's jobs. Raises PlanNotFound."""
-        await self.show(id_)
-        return await self._store.of_plan(id_)
+    async def outcomes(self, plan: StoredPlan) -> Sequence[StoredOutcome]:
+        """Return what was told of a plan's jobs."""
+        return await self._store.of_plan(plan.id)
 
     async def next_move(self, id_: str, job: str, step: JobStanding) -> JobMove:
         """Return what a job that is on no machine does now: the rule that was replayed for its plan.
 
         Raises PlanNotFound, PlannedJobNotFound, PlanInvalid if it has no deadline or no such way.
         """
-        content = _job_of(await self.show(id_), job)
+        _, content = await self._job(id_, job)
         if content["deadline"] is None or content["on_demand"] is None:
             raise PlanInvalid(f"job {job!r} has no deadline: it is launched once, and nothing follows")
         policy = policy_of(content)
@@ -186,37 +194,56 @@ class Plans:
 
     async def tell(self, id_: str, told: OutcomeTold) -> StoredOutcome:
         """Keep what came of a job. Raises PlanNotFound, PlannedJobNotFound, PlanInvalid, OutcomeConflict."""
-        plan = await self.show(id_)
-        job = _job_of(plan, told.job)
-        self._check_end(plan, told)
+        as_of, job = await self._job(id_, told.job)
+        self._check_end(as_of, told)
         new = NewOutcome(id_, told.job, *_began(job), job["survival"], job["expected_cost"], told.body)
         stored, is_same = await self._store.tell(new)
         if not is_same:
             raise OutcomeConflict(f"another outcome was told of job {told.job!r} of plan {id_!r}")
         return stored
 
-    def _check_end(self, plan: StoredPlan, told: OutcomeTold) -> None:
+    async def _job(self, id_: str, job: str) -> tuple[str, Content]:
+        """Return the time that a plan is of, and a job of it. The whole plan is not read."""
+        found = await self._store.job(id_, job)
+        if found is None:
+            raise _no_plan(id_)
+        if found.job is None:
+            raise PlannedJobNotFound(f"plan {id_!r} has no job {job!r}")
+        return found.as_of, found.job
+
+    def _check_end(self, as_of: str, told: OutcomeTold) -> None:
         if told.ended_us is None:
             return
         if told.ended_us > self.now_us() + AHEAD_US:
             raise PlanInvalid(f"{time_text(told.ended_us)} is more than five minutes in the future")
-        if told.ended_us < from_rfc3339(plan.content["as_of"]):
-            raise PlanInvalid(f"job {told.job!r} cannot have ended before its plan, of {plan.content['as_of']}")
+        if told.ended_us < from_rfc3339(as_of):
+            raise PlanInvalid(f"job {told.job!r} cannot have ended before its plan, of {as_of}")
 
-    async def of_venue(self, venue: str) -> Sequence[StoredOutcome]:
-        """Return the newest outcomes of jobs that began in a venue."""
-        return await self._store.of_venue(venue, MOST_OUTCOMES)
+    async def of_venue(self, venue: str) -> Sequence[PoolTally]:
+        """Return the newest outcomes of jobs that began in a venue, added up by pool."""
+        return await self._store.at_venue(venue, MOST_OUTCOMES)
 
-    async def of_peer(self, peer: str) -> Sequence[StoredOutcome]:
-        """Return the newest outcomes of jobs that began at a peer."""
-        return await self._store.of_peer(peer, MOST_OUTCOMES)
+    async def of_peer(self, peer: str) -> Sequence[PoolTally]:
+        """Return the newest outcomes of jobs that began at a peer, added up by pool."""
+        return await self._store.at_peer(peer, MOST_OUTCOMES)
 
 
-def _ratio(outcomes: Sequence[StoredOutcome]) -> float:
+async def read_jobs(plan: StoredPlan) -> Sequence[Content]:
+    """Return a plan's jobs, which are read in turns."""
+    found = []
+    with Turns() as turns:
+        for job in plan.jobs:
+            found.append(json.loads(job))
+            if turns.is_due():
+                await turns.give()
+    return found
+
+
+def _ratio(costs: Sequence[tuple[float, float]]) -> float:
     """Return what was paid over what was said."""
     ratio = RunningRatio()
-    for one in outcomes:
-        ratio.note(one.outcome["cost"], one.said_cost)
+    for paid, said in costs:
+        ratio.note(paid, said)
     return ratio.value
 
 
@@ -287,8 +314,5 @@ def _plan_job(asked: AskedJob, known: KnownPlaces, request: PlanRequest) -> Plan
     )
 
 
-def _job_of(plan: StoredPlan, job: str) -> Content:
-    found: Content | None = next((one for one in plan.content["jobs"] if one["id"] == job), None)
-    if found is None:
-        raise PlannedJobNotFound(f"plan {plan.id!r} has no job {job!r}")
-    return found
+def _no_plan(id_: str) -> PlanNotFound:
+    return PlanNotFound(f"there is no plan {id_!r}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.judging.intervals import CONFIDENCE, exact_interval
-from app.planning.store.plans import StoredOutcome
+from app.planning.store.plans import PoolTally
 
-__all__ = ["CONFIDENCE", "PoolRecord", "records_of"]
+__all__ = ["CONFIDENCE", "PoolRecord", "PoolTally", "records_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +31,33 @@ class PoolRecord:
     on_demand: int
 
 
-def records_of(outcomes: Sequence[StoredOutcome]) -> tuple[PoolRecord, list[PoolRecord]]:
+def records_of(pools: Sequence[PoolTally]) -> tuple[PoolRecord, list[PoolRecord]]:
     """Return the record of all outcomes, and those of the pools, the ones with most outcomes first."""
-    by_pool = defaultdict[tuple[str | None, str | None], list[StoredOutcome]](list)
-    for one in outcomes:
-        by_pool[one.zone, one.instance_type].append(one)
-    pools = [_record(*words, found) for words, found in by_pool.items()]
-    return _record(None, None, outcomes), sorted(pools, key=lambda one: (-one.count, one.zone, one.instance_type))
+    whole = PoolTally(
+        None,
+        None,
+        sum(one.count for one in pools),
+        sum(one.promised for one in pools),
+        sum(one.lived for one in pools),
+        sum(one.said_cost for one in pools),
+        sum(one.paid_cost for one in pools),
+        sum(one.on_demand for one in pools),
+    )
+    found = [_record(one) for one in pools]
+    return _record(whole), sorted(found, key=lambda one: (-one.count, one.zone, one.instance_type))
 
 
-def _record(zone: str | None, kind: str | None, outcomes: Sequence[StoredOutcome]) -> PoolRecord:
-    count = len(outcomes)
-    lived = sum(one.outcome["lost"] == 0 for one in outcomes)
-    low, high = exact_interval(lived, count)
+def _record(tally: PoolTally) -> PoolRecord:
+    count, (low, high) = tally.count, exact_interval(tally.lived, tally.count)
     return PoolRecord(
-        zone,
-        kind,
+        tally.zone,
+        tally.instance_type,
         count,
-        sum(one.promised for one in outcomes) / count if count else None,
-        lived / count if count else None,
+        tally.promised / count if count else None,
+        tally.lived / count if count else None,
         low,
         high,
-        sum(one.said_cost for one in outcomes),
-        sum(one.outcome["cost"] for one in outcomes),
-        sum(one.outcome["on_demand"] for one in outcomes),
+        tally.said_cost,
+        tally.paid_cost,
+        tally.on_demand,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import isinf, isnan
@@ -23,11 +24,22 @@ _MOST_LEFT_OUT = 100
 _SHARES = tuple(range(0, 101, 5))
 
 
-def plan_content(
+def plan_text(
     request: PlanRequest, at_us: int, known: KnownPlaces, made: MadePlan, ratios: Mapping[tuple[PlaceKind, str], float]
-) -> dict[str, Any]:
-    """Return a plan as it is told. `ratios`: what was paid over what was said, by place."""
+) -> str:
+    """Return a plan as it is told, as JSON. `ratios`: what was paid over what was said, by place.
+
+    Each job is written by itself: a thread that does this lets others run in between.
+    """
     jobs = [_job(one, known.places, ratios) for one in made.jobs]
+    whole = json.dumps(_whole(request, at_us, known, made, jobs))
+    return f'{whole[:-1]}, "jobs": [{", ".join(map(json.dumps, jobs))}]}}'
+
+
+def _whole(
+    request: PlanRequest, at_us: int, known: KnownPlaces, made: MadePlan, jobs: Sequence[Content]
+) -> dict[str, Any]:
+    """Return what is told of all jobs together."""
     fixed = [job["on_demand"]["cost"] for job in jobs if job["on_demand"] is not None]
     return {
         "id": request.id,
@@ -46,7 +58,6 @@ def plan_content(
         "venues": [
             {"name": one.name, "as_of": rfc3339(one.as_of_us), "is_stale": one.is_stale} for one in known.venues
         ],
-        "jobs": jobs,
     }
 
 

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 from msgspec import convert
+from msgspec.json import Decoder
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.domain.times import SECOND_US, rfc3339
 from app.domain.values import Resources
 from app.planning.asking import AskedCloud, AskedJob, AskedPeer, AskedRate, PlanRequest
-from app.planning.plans import JobStanding, OutcomeTold, StoredOutcome, StoredPlan
-from app.planning.reliability import CONFIDENCE, PoolRecord, records_of
-from app.platform.http.fields import WHOLE, Body, Cores, Name, PositiveSeconds, Query, Size, Time, WholeSeconds
+from app.planning.plans import JobStanding, OutcomeTold, PlanSummary, StoredOutcome, StoredPlan
+from app.planning.reliability import CONFIDENCE, PoolRecord, PoolTally, records_of
+from app.platform.http.fields import (
+    WHOLE,
+    Body,
+    Cores,
+    Name,
+    PositiveSeconds,
+    Probability,
+    Query,
+    Size,
+    Time,
+    WholeSeconds,
+)
+from app.platform.http.long_lists import every_answer
 from app.platform.http.wording import written
 from app.venues.rules.assign import PlanLimits
 from app.venues.rules.jobsteps import JobMove, JobMoveKind
@@ -26,6 +40,7 @@ from tenure_client.forms.plans import (
     JobMoveAnswer,
     PeerReliabilityAnswer,
     PlanAnswer,
+    PlannedJobAnswer,
     PlanOutcomeAnswer,
     PlanSummaryAnswer,
     VenueRecordAnswer,
@@ -33,6 +48,7 @@ from tenure_client.forms.plans import (
 )
 
 MOST_JOBS, MOST_PLACES, MOST_RATES = 200, 10, 100
+_read_job = Decoder(PlannedJobAnswer).decode
 _MIB_PER_GIB = 1024.0
 _WayNumbers = Annotated[
     str, written(r"^[0-9]{1,2}(,[0-9]{1,2}){0,15}$", "must be up to sixteen numbers of ways, like 0,2")
@@ -171,7 +187,7 @@ class PlanBody(Body):
     zone_share: Annotated[float, Field(gt=0, le=1)] = Field(
         0.6, description="The largest share of more than five jobs that may begin in one zone; 1: any."
     )
-    zone_risk: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+    zone_risk: Probability | None = Field(
         None, description="The largest probability that some first machine in a zone is lost."
     )
     budget: Money | None = Field(None, description="The largest expected cost of all jobs.")
@@ -242,20 +258,19 @@ class PlanOutcomeBody(Body):
         return OutcomeTold(self.job, self.ended_us, self.cost, self.lost, self.on_demand, body)
 
 
-def plan_answer(plan: StoredPlan) -> PlanAnswer:
-    """Return the wire form of a plan."""
+async def plan_answer(plan: StoredPlan) -> PlanAnswer:
+    """Return the wire form of a plan, of which the jobs are written in turns."""
     links = [Link(rel="self", href=f"/v1/plans/{plan.id}")]
-    found: dict[str, Any] = {**plan.content, "created_at": plan.created_at, "links": links}
-    return convert(found, PlanAnswer, from_attributes=True)
+    found: dict[str, Any] = {**plan.content, "jobs": [], "created_at": plan.created_at, "links": links}
+    answer = convert(found, PlanAnswer, from_attributes=True)
+    answer.jobs = await every_answer(plan.jobs, _read_job)
+    return answer
 
 
-def plan_summary(plan: StoredPlan) -> PlanSummaryAnswer:
+def plan_summary(plan: PlanSummary) -> PlanSummaryAnswer:
     """Return the wire form of a plan in a list."""
-    content = plan.content
-    found = {name: content[name] for name in ("id", "as_of", "currency", "expected_cost", "on_demand_cost")}
-    more = {"created_at": plan.created_at, "job_count": len(content["jobs"])}
-    links = [Link(rel="self", href=f"/v1/plans/{plan.id}")]
-    return convert({**found, **more, "links": links}, PlanSummaryAnswer, from_attributes=True)
+    found, links = plan._asdict(), [Link(rel="self", href=f"/v1/plans/{plan.id}")]
+    return convert({**found, "links": links}, PlanSummaryAnswer, from_attributes=True)
 
 
 def move_answer(job: str, move: JobMove) -> JobMoveAnswer:
@@ -275,17 +290,17 @@ def outcome_answer(one: StoredOutcome) -> PlanOutcomeAnswer:
     return convert({**found, **found.pop("outcome")}, PlanOutcomeAnswer)
 
 
-def venue_reliability_answer(venue: str, outcomes: list[StoredOutcome]) -> VenueReliabilityAnswer:
+def venue_reliability_answer(venue: str, tallies: Sequence[PoolTally]) -> VenueReliabilityAnswer:
     """Return the wire form of a venue's reliability."""
-    whole, pools = records_of(outcomes)
+    whole, pools = records_of(tallies)
     links = [Link(rel="self", href=f"/v1/venues/{venue}/reliability")]
     told = [_record(one) for one in pools]
     return VenueReliabilityAnswer(venue=venue, confidence=CONFIDENCE, all=_record(whole), pools=told, links=links)
 
 
-def peer_reliability_answer(peer: str, outcomes: list[StoredOutcome]) -> PeerReliabilityAnswer:
+def peer_reliability_answer(peer: str, tallies: Sequence[PoolTally]) -> PeerReliabilityAnswer:
     """Return the wire form of a peer's reliability."""
-    whole, pools = records_of(outcomes)
+    whole, pools = records_of(tallies)
     links = [Link(rel="self", href=f"/v1/peers/{peer}/reliability")]
     told = [_record(one) for one in pools]
     return PeerReliabilityAnswer(peer=peer, confidence=CONFIDENCE, all=_record(whole), pools=told, links=links)

@@ -38,7 +38,6 @@ PLAIN = {
     "pause_peer",
     "pause_webhook",
     "put_cluster",
-    "read_next_move",
     "read_process_metrics",
     "remove_node",
     "remove_owner_quota",
@@ -59,7 +58,6 @@ PLAIN = {
     "show_job",
     "show_node",
     "show_peer",
-    "show_plan",
     "show_run",
     "show_token",
     "show_venue",
@@ -68,7 +66,6 @@ PLAIN = {
     "stop_instance",
     "stream_events",
     "submit_job",
-    "tell_outcome",
 }
 """Operations that count as one request. Every operation stands here or in `COSTS`."""
 

@@ -59,7 +59,7 @@ PLATFORM_MAY: dict[str, set[str]] = {
     "telemetry": set(),
     "outbound": set(),
     "http": {"asked", "telemetry", "turns"},
-    "pages": {"telemetry", "http", "clock"},
+    "pages": {"telemetry", "http", "clock", "turns"},
 }
 """The parts of the platform, each with those that it may use. Of the rest they know `domain` alone."""
 

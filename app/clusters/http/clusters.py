@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.clusters.costing import ClusterCosts
-from app.clusters.keeping import ClusterKeeper, KnownCluster
+from app.clusters.keeping import ClusterKeeper, KeyedEvent, KnownCluster
 from app.clusters.metrics import exposed_clusters
 from app.clusters.wire.clusters import (
     ClusterBody,
@@ -24,10 +27,13 @@ from app.clusters.wire.clusters import (
     node_answer,
     nodes_of,
 )
+from app.domain.paging import Page
 from app.platform.http.bodies import read_body, read_query
+from app.platform.http.long_lists import first_answers, marker_after
 from app.platform.http.page_forms import PageQuery, next_link, page_after
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
+from tenure_client.forms.answer import Answer, Link
 from tenure_client.forms.clusters import (
     ClusterCheckpointsAnswer,
     ClusterEventsAnswer,
@@ -57,7 +63,9 @@ async def list_clusters(request: Request) -> Response:
     """List all clusters by name."""
     query = read_query(request, PageQuery)
     page = await reached(request, ClusterKeeper).list(query.marker, query.limit)
-    return respond(ClustersAnswer(clusters=[*map(cluster_answer, page.items)], links=next_link(request, page.marker)))
+    clusters = await first_answers(page.items, cluster_answer)
+    marker = marker_after(page.items, len(clusters), lambda known: known.stored.name, page.marker)
+    return respond(ClustersAnswer(clusters=clusters, links=next_link(request, marker)))
 
 
 async def delete_cluster(request: Request) -> Response:
@@ -72,22 +80,26 @@ async def delete_cluster(request: Request) -> Response:
 async def list_cluster_nodes(request: Request) -> Response:
     """List a cluster's nodes by name: those that are there, or those of one stage."""
     query, cluster = read_query(request, ClusterNodesQuery), await _cluster(request)
-    nodes, marker = page_after(nodes_of(cluster, query.stage), query.marker, query.limit, lambda node: node.name)
-    return respond(ClusterNodesAnswer(nodes=[*map(node_answer, nodes)], links=next_link(request, marker)))
+    page, marker = page_after(nodes_of(cluster, query.stage), query.marker, query.limit, lambda node: node.name)
+    nodes = await first_answers(page, node_answer)
+    marker = marker_after(page, len(nodes), lambda node: node.name, marker)
+    return respond(ClusterNodesAnswer(nodes=nodes, links=next_link(request, marker)))
 
 
 async def list_cluster_jobs(request: Request) -> Response:
     """List a cluster's jobs: those that are not over first, then by number. Of the others the last 2,000 are known."""
     query, cluster = read_query(request, ClusterJobsQuery), await _cluster(request)
-    jobs, marker = page_after(jobs_of(cluster, query.stage), query.marker, query.limit, lambda job: job.job)
-    return respond(ClusterJobsAnswer(jobs=[*map(job_answer, jobs)], links=next_link(request, marker)))
+    page, marker = page_after(jobs_of(cluster, query.stage), query.marker, query.limit, lambda job: job.job)
+    jobs = await first_answers(page, job_answer)
+    marker = marker_after(page, len(jobs), lambda job: job.job, marker)
+    return respond(ClusterJobsAnswer(jobs=jobs, links=next_link(request, marker)))
 
 
 async def list_cluster_checkpoints(request: Request) -> Response:
     """List the checkpoints that a cluster's manager told of, after an event."""
     query, name = read_query(request, ClusterEventsQuery), request.path_params["cluster"]
     page = await reached(request, ClusterKeeper).checkpoints(name, query.after_seq, query.limit)
-    answers, links = [*map(checkpoint_answer, page.items)], next_link(request, page.marker, "after_seq")
+    answers, links = await _told(request, page, checkpoint_answer)
     return respond(ClusterCheckpointsAnswer(checkpoints=answers, links=links))
 
 
@@ -104,7 +116,7 @@ async def list_cluster_events(request: Request) -> Response:
     """List what a cluster's manager told after an event. Of very many events the newest 100,000 are kept."""
     query, name = read_query(request, ClusterEventsQuery), request.path_params["cluster"]
     page = await reached(request, ClusterKeeper).events(name, query.after_seq, query.limit)
-    answers, links = [*map(event_answer, page.items)], next_link(request, page.marker, "after_seq")
+    answers, links = await _told(request, page, event_answer)
     return respond(ClusterEventsAnswer(events=answers, links=links))
 
 
@@ -123,6 +135,15 @@ async def read_cluster_metrics(request: Request) -> Response:
         reached(request, ClusterKeeper), reached(request, ClusterCosts), accept
     )
     return Response(content, headers={"Content-Type": content_type})
+
+
+async def _told(
+    request: Request, page: Page[KeyedEvent], answer_of: Callable[[KeyedEvent], Answer]
+) -> tuple[list[Any], list[Link]]:
+    """Return the answers to the first events of a page, and the link to what follows them."""
+    answers = await first_answers(page.items, answer_of)
+    marker = marker_after(page.items, len(answers), lambda keyed: str(keyed.event.seq), page.marker)
+    return answers, next_link(request, marker, "after_seq")
 
 
 async def _cluster(request: Request) -> KnownCluster:

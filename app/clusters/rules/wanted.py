@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from app.clusters.rules.bids import BID
 from app.domain.inputs import InputError
+from app.domain.values import LEAST_PROBABILITY
 from app.venues.rules.poolwords import LINUX, POOL_WORD
 
 MOST_BYTES = 1 << 16
@@ -102,8 +103,9 @@ class PoolWanted:
         )
         chance = self.eviction_probability
         _check(
-            chance is None or (0.0 < chance < 1.0 and self.market != "on_demand"),
-            f"pool {self.name!r}: eviction_probability is for spot and bid, and between 0 and 1",
+            chance is None or (LEAST_PROBABILITY <= chance < 1.0 and self.market != "on_demand"),
+            f"pool {self.name!r}: eviction_probability is for spot and bid, between 0 and 1, and not below "
+            f"{LEAST_PROBABILITY:g}",
         )
         for price in (self.price_per_hour, self.on_demand_price_per_hour or 0.0):
             _check(0.0 <= price <= _DEAREST, f"pool {self.name!r}: a price is not from 0 to {_DEAREST:,}")

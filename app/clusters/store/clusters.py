@@ -7,15 +7,21 @@ An event whose key is known already is the same event, and is not written again.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from app.clusters.rules.told import Fact, ToldEvent
-from app.platform.database.database import Database, Session
+from app.domain.paging import Page
+from app.platform.database.database import Database, Rows, Session
+from app.platform.turns import Turns
 
 MOST_EVENTS = 100_000
 """Of one cluster; the oldest go."""
+_FIRST, _LEAST, _MOST = 128, 16, 1000
+"""So many events are read at once: at first, where they are large, and where they are small."""
+_MOST_BYTES = 1 << 20
+"""The bytes of facts that are read at once, or for a page, but for what one piece has beyond it."""
 _CLUSTER = "id, name, spec, version, created_at, changed_at, last_seq, reported_at, loop_s, orphan_count"
 _ENTER = f"""
 INSERT INTO cluster (name, spec) SELECT %(name)s, %(spec)s::jsonb WHERE (SELECT count(*) FROM cluster) < %(most)s
@@ -51,7 +57,7 @@ WHERE id = %(cluster)s
 """
 _TRIM = "DELETE FROM cluster_event WHERE cluster_id = %(cluster)s AND seq <= %(up_to)s"
 _EVENTS = """
-SELECT seq, at_us, kind, key, facts FROM cluster_event WHERE cluster_id = %(cluster)s AND seq > %(after)s
+SELECT seq, at_us, kind, key, facts::text FROM cluster_event WHERE cluster_id = %(cluster)s AND seq > %(after)s
 AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s::text[])) ORDER BY seq LIMIT %(limit)s
 """
 
@@ -76,6 +82,14 @@ class KeyedEvent(NamedTuple):
 
     key: str
     event: ToldEvent
+
+
+class _Piece(NamedTuple):
+    """Events, the length of their facts, and if there are none after them."""
+
+    events: Sequence[KeyedEvent]
+    size: int
+    is_last: bool
 
 
 class ManagerLook(NamedTuple):
@@ -131,13 +145,51 @@ class ClusterStore:
                 await session.execute(_TRIM, {"cluster": cluster, "up_to": last_seq + new - MOST_EVENTS})
         return new, last_seq + new
 
-    async def events(
+    async def events_page(
         self, cluster: int, after_seq: int, limit: int, kinds: Sequence[str] | None = None
-    ) -> list[KeyedEvent]:
-        """Return the next events of a cluster after a seq, of these kinds or of all."""
-        asked = {"cluster": cluster, "after": after_seq, "limit": limit, "kinds": None if kinds is None else [*kinds]}
-        rows = await self._database.execute(_EVENTS, asked)
-        return [KeyedEvent(key, ToldEvent(seq, at_us, kind, facts)) for seq, at_us, kind, key, facts in rows]
+    ) -> Page[KeyedEvent]:
+        """Return the next events of a cluster after a seq, of these kinds or of all: fewer if they are large."""
+        found, size, has_more = list[KeyedEvent](), 0, False
+        async for piece in self._pieces(cluster, after_seq, limit + 1, kinds):
+            found += piece.events
+            size += piece.size
+            has_more = len(found) > limit or (size > _MOST_BYTES and not piece.is_last)
+            if has_more:
+                found.pop()  # it is there, and the next page begins with it
+                break
+        return Page(found, str(found[-1].event.seq) if has_more else None)
+
+    async def events(self, cluster: int, after_seq: int) -> AsyncIterator[Sequence[KeyedEvent]]:
+        """Yield all events of a cluster after a seq, in pieces."""
+        async for piece in self._pieces(cluster, after_seq, MOST_EVENTS, None):
+            yield piece.events
+
+    async def _pieces(
+        self, cluster: int, after_seq: int, most: int, kinds: Sequence[str] | None
+    ) -> AsyncIterator[_Piece]:
+        """Yield up to so many events after a seq in pieces, each as long as the size of the last one allows."""
+        count = _FIRST
+        while most > 0:
+            asked = {"cluster": cluster, "after": after_seq, "limit": min(count, most)}
+            rows = await self._database.execute(_EVENTS, {**asked, "kinds": None if kinds is None else [*kinds]})
+            piece = await _read(rows, is_last=len(rows) < min(count, most))
+            yield piece
+            if piece.is_last:
+                return
+            most, after_seq = most - len(rows), rows[-1].seq
+            count = min(max(_MOST_BYTES * len(rows) // max(piece.size, 1), _LEAST), 2 * count, _MOST)
+
+
+async def _read(rows: Rows, *, is_last: bool) -> _Piece:
+    """Return events of rows, whose facts are read in turns."""
+    events, size = list[KeyedEvent](), 0
+    with Turns() as turns:
+        for seq, at_us, kind, key, facts in rows:
+            events.append(KeyedEvent(key, ToldEvent(seq, at_us, kind, json.loads(facts))))
+            size += len(facts)
+            if turns.is_due():
+                await turns.give()
+    return _Piece(events, size, is_last)
 
 
 async def _add(session: Session, cluster: int, last_seq: int, events: Sequence[KeyedEvent]) -> int:

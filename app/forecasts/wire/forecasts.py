@@ -18,7 +18,7 @@ from app.forecast.table import QuantileTable
 from app.forecasts.evidence import guaranteed_bound, guaranteed_windows
 from app.forecasts.present import PresentStart
 from app.forecasts.rules import Evidence, Run, TableSummary
-from app.platform.http.fields import Name, Query, SecondsInQuery, guaranteed_seconds, optional_seconds
+from app.platform.http.fields import Name, Probability, Query, SecondsInQuery, guaranteed_seconds, optional_seconds
 from tenure_client.forms.answer import Link, answer_of
 from tenure_client.forms.forecasts import (
     ActivityAnswer,
@@ -40,7 +40,7 @@ _encode = Encoder().encode
 
 class QuotesQuery(Query):
     flavor: Name | None = Field(None, description="Only this flavor.")
-    eviction_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+    eviction_probability: Probability | None = Field(
         None, description="The eviction probability of the quote; by default the cloud's."
     )
     lifetime_us: SecondsInQuery | None = Field(

@@ -18,7 +18,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from app.domain.events.wire import wire_name
 from app.domain.times import LONGEST_LIFETIME_US, MAX_TIME_US, SECOND_US, from_datetime, parse_seconds, seconds
-from app.domain.values import NAME_PATTERN
+from app.domain.values import LEAST_PROBABILITY, NAME_PATTERN
 
 LONGEST_S = LONGEST_LIFETIME_US // SECOND_US
 """The longest duration allowed on the wire: ten years."""
@@ -131,7 +131,7 @@ def _number_schema(lowest_s: int) -> dict[str, Any]:
 whole_seconds = _seconds(_of_number, 0)
 """Returns a number of seconds as microseconds. Raises PydanticCustomError if it is not exact, or out of range."""
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
-Probability = Annotated[float, Field(gt=0, lt=1)]
+Probability = Annotated[float, Field(ge=LEAST_PROBABILITY, lt=1)]
 WHOLE = BeforeValidator(_whole)
 """Accepts 3.0 for 3. It must stand after the bounds of a whole number in a body."""
 Cores = Annotated[int, Field(ge=1, le=65_536), WHOLE]

@@ -74,6 +74,7 @@ COSTS = {
     "read_peer_reliability": 20,
     "read_pool_survival": 20,
     "read_quotes": 5,
+    "read_next_move": 5,
     "read_reliability": 50,
     "read_sla": 5,
     "read_utilisation": 20,
@@ -83,7 +84,9 @@ COSTS = {
     "request_table": 50,
     "show_drill_victim": 10,
     "show_newest_table": 10,
+    "show_plan": 20,
     "show_table": 10,
+    "tell_outcome": 5,
     "test_peer": 50,
     "test_webhook": 50,
 }

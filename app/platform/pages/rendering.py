@@ -13,6 +13,7 @@ from app.domain.numbers import is_told_whole, told_apart
 from app.platform.pages import words
 from app.platform.pages.cookies import read_cookie
 from app.platform.telemetry.context import without_tokens
+from app.platform.turns import Turns
 
 THEME_COOKIE = "tenure_theme"
 _THEMES = ("light", "dark")
@@ -49,8 +50,24 @@ _TEMPLATES.tests.update(told_whole=is_told_whole)
 
 def render(request: Request, template: str, *, status_code: int = 200, **shown: Any) -> Response:  # noqa: ANN401
     """Render a template; `shown` are its values besides those that all pages share."""
+    return HTMLResponse(_TEMPLATES.get_template(template).render(_frame(request) | shown), status_code)
+
+
+async def render_in_turns(request: Request, template: str, **shown: Any) -> Response:  # noqa: ANN401 - as above
+    """Render the template of a long page, with turns for other tasks."""
+    pieces = []
+    with Turns() as turns:
+        for piece in _TEMPLATES.get_template(template).generate(_frame(request) | shown):
+            pieces.append(piece)
+            if turns.is_due():
+                await turns.give()
+    return HTMLResponse("".join(pieces))
+
+
+def _frame(request: Request) -> dict[str, Any]:
+    """Return the values that all pages share."""
     theme = read_cookie(request, THEME_COOKIE)
-    frame = {
+    return {
         "caller": request.scope["state"].get("caller"),
         "theme": theme if theme in _THEMES else None,
         "path": request.url.path,
@@ -58,7 +75,6 @@ def render(request: Request, template: str, *, status_code: int = 200, **shown: 
         "cloud": request.path_params.get("cloud"),
         "live": None,
     }
-    return HTMLResponse(_TEMPLATES.get_template(template).render(frame | shown), status_code)
 
 
 def render_problem(request: Request, status: int, detail: str, **shown: Any) -> Response:  # noqa: ANN401 - as above

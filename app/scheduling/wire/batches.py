@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.times import SECOND_US
-from app.domain.values import NAME_PATTERN, Market
+from app.domain.values import LEAST_PROBABILITY, NAME_PATTERN, Market
 from app.platform.http.bodies import refuse_repeated
 from app.platform.http.errors import FieldInvalid
 from app.platform.http.fields import LONGEST_S, exact_time, whole_seconds
@@ -26,7 +26,7 @@ often it repeats its keys."""
 # `$` would also match before a line break at the end.
 _NameRead = Annotated[str, msgspec.Meta(pattern=rf"^{NAME_PATTERN}\Z")]
 _TimeRead = Annotated[str, msgspec.Meta(pattern=r"^[0-9TZ:.+-]+\Z")]
-_ProbabilityRead = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+_ProbabilityRead = Annotated[float, msgspec.Meta(ge=LEAST_PROBABILITY, lt=1)]
 
 
 class _StartRead(msgspec.Struct, forbid_unknown_fields=True):
