@@ -1,8 +1,12 @@
-"""Short forms of the commands that print figures of a cloud under stress. Bars in seconds are not held here."""
+"""Short forms of the commands that print figures of a cloud: under stress, and out of step with Tenure.
+
+Bars in seconds are held for the second alone: each cell of the table of Nova's states by Tenure's, with notifications
+and without any, after which both sides agree again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +17,7 @@ from nova_burst import Burst
 from nova_daemon import NovaDaemon
 from nova_drift import Drift
 from nova_lab import CLOUD, NovaLab
-from nova_ledger import Report
+from nova_ledger import Report, ledger_of
 
 pytestmark = [pytest.mark.real_parts, pytest.mark.timeout(1200)]  # on a busy machine
 COMPUTES = 3
@@ -74,3 +78,22 @@ def test_an_outage_of_the_broker(lab: NovaLab, daemon: NovaDaemon, tmp_path: Pat
     one.run(8, tmp_path)
     one.flood(12_000)
     assert broken(one.report) == []
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["notified", "silent"])
+def drift(lab: NovaLab, request: pytest.FixtureRequest) -> Iterator[Drift]:
+    found = Drift(lab, notified=request.param)
+    found.daemon.start()
+    found.daemon.wait_until_it_works()
+    yield found
+    found.daemon.kill()
+
+
+@pytest.mark.parametrize("cell", Drift.cells())
+def test_a_cell(lab: NovaLab, drift: Drift, cell: str, record_property: Callable[[str, object], None]) -> None:
+    """The daemon of the drift lives from here on, so no test of another daemon may follow."""
+    drift.clear()
+    seconds = getattr(drift, f"cell_{cell}")()
+    record_property("seconds", seconds)
+    assert seconds <= drift.most_s
+    assert ledger_of(lab).faults == []
