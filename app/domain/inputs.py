@@ -30,8 +30,16 @@ def parse_duration(text: str) -> int:
     """Return the microseconds of a duration such as 45s, 90m or 90min, 24h, 30d. A bare number means seconds."""
     found = _DURATION.fullmatch(text.strip())
     if not found:
-        raise InputError(f"{text!r} is not a duration: write 45s, 90m, 24h or 30d")
+        raise InputError(f"{text!r} is not a duration: write 45s, 90m, 24h or 30d; a bare number means seconds")
     return int(Decimal(found[1]) * _UNIT_US[found[2]])
+
+
+def parse_told_duration(option: str, text: str) -> int:
+    """Return the microseconds of a duration that must tell its unit, unless it is 0."""
+    duration_us = parse_duration(text)
+    if duration_us and not text.strip()[-1].isalpha():
+        raise InputError(f"{option} {text} has no unit: write {text.strip()}s for seconds or {text.strip()}h for hours")
+    return duration_us
 
 
 def parse_bytes(option: str, text: str) -> int:

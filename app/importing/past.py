@@ -177,7 +177,7 @@ class Past:
         """
         span = self.scratch.span_us()
         if span is None or not self.scratch.places("1", (), 0)[0]:
-            raise InputError(f"{', '.join(self.files)}: no instance is left to import")
+            raise InputError(f"{', '.join(self.files)}: no instance is left to import{self.findings.told()}")
         if self.nodes is None:
             raise InputError("the files do not tell the platform: give it with --nodes, such as 31x32")
         self._check_platform(self.nodes)

@@ -277,7 +277,12 @@ def test_too_many_flavors(tmp_path: Path) -> None:
 BROKEN = {
     "nothing": ("", "line 1: expected a START or STOP line"),
     "something else": ("hello\n", "line 1: expected a START or STOP line"),
-    "no instance": ("STOP 1 a\n", "no instance is left"),
+    "no instance": (
+        "STOP 1 a\n",
+        "no instance is left to import; stop_without_start, 1 time: a stop of what does not run: it began before the "
+        "record, or ended (line 1)",
+    ),
+    "no times": (f"{JOBS}1,-5,2\n", "negative_duration, 1 time: an instance that stops before it starts (line 2)"),
     "eucalyptus cut short": ("START 0 a X 1\nSTOP 5\n", "line 2: expected START time id node cores"),
     "eucalyptus time": ("START 0 a X 1\nSTOP x a\n", "line 2: 'x' is not a number of seconds"),
     "eucalyptus time below 0": ("START -1 a X 1\n", "line 1: '-1' is not a number of seconds from 0"),
