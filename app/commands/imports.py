@@ -241,7 +241,7 @@ def _print(told: dict[str, Any]) -> None:
     written, there = told["events"]["written"], told["events"]["there_before"]
     on_demand, spot = told["on_demand"], told["spot"]
     if told["dry_run"]:
-        done = f"would write {written} events"
+        done = f"would write {written} events if no cloud has this name: no database was asked"
     elif written:
         done = f"{written} events written" + (f", {there} were there" if there else "")
         done += f" ({told['wall_s']:.1f} s, {told['events_per_s']} a second)"

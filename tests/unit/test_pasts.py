@@ -274,6 +274,13 @@ def test_too_many_flavors(tmp_path: Path) -> None:
     assert len(of(tmp_path, text, nodes=(Resources(2000),), sizes=Sizes(doubling=True)).past.flavors) == 12
 
 
+def test_flavors_that_fit_nowhere_are_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no flavor fits on any node: .* takes 99 cores, .* has 4"):
+        decided([tmp_path / "none"], [], Wishes(nodes=(Resources(2), Resources(4)), sizes=parse_sizes("small=99")))
+    with pytest.raises(InputError, match="No such file"):
+        decided([tmp_path / "none"], [], Wishes(nodes=(Resources(4),), sizes=parse_sizes("small=1,large=99")))
+
+
 BROKEN = {
     "nothing": ("", "line 1: expected a START or STOP line"),
     "something else": ("hello\n", "line 1: expected a START or STOP line"),
