@@ -82,7 +82,8 @@ def decide_node_removal(cloud: Cloud, node: str, at_us: int) -> Sequence[Event]:
     running = cloud.on_node(node)
     on_demand = sum(instance.market is Market.ON_DEMAND for instance in running)
     if on_demand:
-        raise NodeNotEmpty(f"{on_demand} on-demand instances run on node {node!r}; drain it and wait for their stops")
+        many = "instance runs" if on_demand == 1 else "instances run"
+        raise NodeNotEmpty(f"{on_demand} on-demand {many} on node {node!r}; drain it and wait for every stop")
     victims = [i.instance_id for i in reversed(running)]
     return [*evictions(cloud, victims, at_us, EvictionReason.NODE_REMOVED), NodeRemoved(at_us=at_us, node=node)]
 

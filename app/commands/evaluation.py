@@ -115,7 +115,7 @@ def parse_sla(text: str) -> float | None:
     try:
         probability = float(text)
     except ValueError:
-        raise InputError(f"--sla {text!r} is not a number between 0 and 1, and not none") from None
+        raise InputError(f"--sla {text!r} is not a number between 0 and 1, and not none: write 0.01 for 1 %") from None
     return check_sla(probability, _BASELINE)
 
 

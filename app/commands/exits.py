@@ -71,5 +71,8 @@ def _told(error: Exception) -> str:
     if isinstance(error, NotConnected):
         told += "; is the service running? make run, or tenure run, starts it; --url or TENURE_URL names another"
     elif isinstance(error, ServiceUnreachable) and _CODE not in told:
-        told += "; the service did not answer to the end: try again, and if it stays so, look into its log"
+        told = (
+            told.removesuffix(".")
+            + "; the service did not answer to the end: try again, and if it stays so, look into its log"
+        )
     return "; ".join((told, *getattr(error, "__notes__", ())))

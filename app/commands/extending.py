@@ -26,7 +26,13 @@ def extend(
     cloud: str,
     instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="A running spot instance.")],
     *,
-    lifetime: Annotated[str, typer.Option(metavar="TIME", help="The new lifetime, counted from the instance's start.")],
+    lifetime: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="The new lifetime, counted from the instance's start: 90m, 6h; a bare number means seconds.",
+        ),
+    ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be decided; change nothing.")] = False,
     as_json: options.Json = False,
 ) -> None:

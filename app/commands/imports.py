@@ -22,7 +22,7 @@ from app.commands.novapast import NovaAsked, NovaPast, nova_past, of_nova, parse
 from app.commands.output import STDERR, STDOUT, interruptible, print_json, progress_bar, waiting
 from app.commands.words import counted
 from app.commands.workloads import eviction_policy, promise_of, sla_of
-from app.domain.inputs import InputError, parse_duration, parse_nodes
+from app.domain.inputs import InputError, parse_nodes, parse_told_duration
 from app.domain.policies import FORECAST, new_policy
 from app.domain.times import DAY_US, SECOND_US, from_datetime
 from app.domain.values import NAME_PATTERN, Clock, Guarantee, Policy
@@ -72,9 +72,17 @@ Times = Annotated[
         help="Let the past end now, or when it did.",
     ),
 ]
-Gap = Annotated[str | None, typer.Option(metavar="TIME", help="Cut longer stretches without anything down to this.")]
+Gap = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Cut longer stretches without anything down to this; with its unit: 45m, 6h."),
+]
 StopAtEnd = Annotated[bool, typer.Option("--stop-at-end", help="Stop at the end of the past what has no end in it.")]
-Wait = Annotated[str, typer.Option(metavar="TIME", help="Wait for the cloud's first table for at most this long.")]
+Wait = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME", help="Wait for the cloud's first table for at most this long; with its unit: 30s, 5m."
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read, decide and report; no database.")]
 Restart = Annotated[bool, typer.Option("--restart", help="Throw away what an unfinished import of this name wrote.")]
 
@@ -122,7 +130,8 @@ def import_past(
     as_recorded = _as_recorded(times or (nova and "recorded"), policy)
     asked = _ImportAsked(_cloud_name(cloud), files or [], spot or [], wishes, policy, as_recorded, nova)
     settings = None if dry_run else read_settings(data_dir=data_dir, database_url=database_url)
-    (print_json if as_json else _print)(_run(asked, settings, parse_duration(wait) / SECOND_US, restart=restart))
+    wait_s = parse_told_duration("--wait", wait) / SECOND_US
+    (print_json if as_json else _print)(_run(asked, settings, wait_s, restart=restart))
 
 
 class _ImportAsked(NamedTuple):
@@ -142,7 +151,7 @@ def _wishes(nodes: str | None, flavors: str | None, longest_gap: str | None) -> 
     from app.importing.past import Wishes, parse_sizes  # noqa: PLC0415 - compiled code is slow to load
 
     platform, sizes = parse_nodes(nodes) if nodes else None, parse_sizes(flavors) if flavors else None
-    return Wishes(platform, sizes, parse_duration(longest_gap) if longest_gap else None)
+    return Wishes(platform, sizes, parse_told_duration("--longest-gap", longest_gap) if longest_gap else None)
 
 
 @contextmanager
@@ -232,7 +241,7 @@ def _print(told: dict[str, Any]) -> None:
     written, there = told["events"]["written"], told["events"]["there_before"]
     on_demand, spot = told["on_demand"], told["spot"]
     if told["dry_run"]:
-        done = f"would write {written} events"
+        done = f"would write {written} events if no cloud has this name: no database was asked"
     elif written:
         done = f"{written} events written" + (f", {there} were there" if there else "")
         done += f" ({told['wall_s']:.1f} s, {told['events_per_s']} a second)"

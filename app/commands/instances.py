@@ -12,7 +12,7 @@ from app.commands import options
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json, print_text
-from app.commands.words import guaranteed, moment, percent, state
+from app.commands.words import guaranteed, moment, percent, places, state
 from app.domain.values import DecisionOutcome, InstanceStatus, Market
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.decisions import DecisionAnswer, EvictionAnswer, ExplanationAnswer, VictimDetailAnswer
@@ -94,7 +94,7 @@ def _instance(found: InstanceAnswer) -> list[object]:
         state(found.status),
         found.market.replace("_", "-"),
         found.flavor,
-        found.node,
+        places(found.node, found.nodes),
         moment(found.at),
         guaranteed(found.lifetime_s),
         percent(promised),
@@ -147,7 +147,7 @@ def _victim(found: VictimDetailAnswer) -> list[object]:
         found.resources.cores * max(len(found.nodes), 1),
         guaranteed(found.ran_s),
         guaranteed(found.lifetime_s),
-        found.node,
+        places(found.node, found.nodes),
         found.flavor,
         moment(found.started_at),
     ]

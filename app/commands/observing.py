@@ -56,10 +56,12 @@ def abort(
     """Say that an instance never ran, though it was accepted. It does not count as admitted."""
     with changing(f"explain {instance} --cloud {cloud}"):
         client.abort_instance(cloud, instance)
+        now = client.instance(cloud, instance)
     if as_json:
-        print_json({"id": instance})
+        print_json({"id": instance, "aborted": now.aborted})
     else:
-        print_text(Text(f"{instance} does not run"))
+        ended = f"{instance} was {now.status}; nothing was changed"
+        print_text(Text(f"{instance} does not run" if now.aborted else ended))
 
 
 def resize(

@@ -20,9 +20,24 @@ OnDemand = Annotated[
 ]
 Spot = Annotated[Path, typer.Option(metavar="FILE", help="Spot trace, in either format.")]
 SpotDelay = Annotated[str, typer.Option(metavar="TIME", help="The delay of the spot trace's start.")]
+
+
+def _probability(text: str) -> float:
+    """Return the number; a share of hundred is refused with what to write instead."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number between 0 and 1: write 0.01 for 1 %") from None
+
+
 Sla = Annotated[
     float | None,
-    typer.Option(metavar="P", show_default="0.01", help="Largest acceptable eviction probability, between 0 and 1."),
+    typer.Option(
+        metavar="P",
+        show_default="0.01",
+        parser=_probability,
+        help="Largest acceptable eviction probability, between 0 and 1.",
+    ),
 ]
 NoSla = Annotated[bool, typer.Option("--no-sla", help="Admit every spot start that fits.")]
 _GUARANTEE_OF = "stratified; per-instance with --forecast replay"

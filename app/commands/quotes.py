@@ -48,7 +48,10 @@ def quote(
         str | None, typer.Option(metavar="P", help="Eviction probability, between 0 and 1; by default the cloud's.")
     ] = None,
     lifetime: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Ask for this lifetime's probability too.")
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Ask for this lifetime's probability too: 90m, 6h; a bare number means seconds."
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:

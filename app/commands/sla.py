@@ -11,8 +11,10 @@ from app.commands import options
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_json, print_text
-from app.commands.words import length, moment, percent
+from app.commands.words import moment, percent
 from app.domain.numbers import number_text, told_apart
+from app.domain.strata import stratum_name
+from app.domain.times import SECOND_US
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.promises import ClassAnswer, ClassBookAnswer, ClassBudgetAnswer, SlaAnswer, StandingAnswer
 
@@ -80,10 +82,7 @@ def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> N
         else:
             print_text(Text(_nothing(answer), style="dim"))
         _print_standings(answer, promises)
-        books = [_book(promises[found.promised], book) for found in answer.classes for book in found.books or ()]
-        if books:
-            print_fitting(STDOUT, _BOOKS, books)
-            print_text(Text(_BOOKS_LEGEND, style="dim"))
+        _print_books(answer, promises)
         unit = _unit(answer)
         if unit is not None:
             print_text(Text(_UNITS[unit], style="dim"))
@@ -111,7 +110,7 @@ def _legend(answer: SlaAnswer) -> str:
 def _print_standings(answer: SlaAnswer, promises: Mapping[float, str]) -> None:
     """Print what was admitted of each stratum, flavor and week, with its verdict."""
     parts = [
-        *((f"by lifetime, {promises[found.promised]}", found.strata) for found in answer.classes),
+        *((f"by declared lifetime, as extended, {promises[found.promised]}", found.strata) for found in answer.classes),
         ("by flavor", answer.flavors),
         ("by week of the start, from Monday", answer.weeks[-_WEEKS:]),
     ]
@@ -121,6 +120,14 @@ def _print_standings(answer: SlaAnswer, promises: Mapping[float, str]) -> None:
             print_fitting(STDOUT, _STANDINGS, rows, title)
     if answer.flavors:
         print_text(Text(_STANDINGS_LEGEND, style="dim"))
+
+
+def _print_books(answer: SlaAnswer, promises: Mapping[float, str]) -> None:
+    books = [_book(promises[found.promised], book) for found in answer.classes for book in found.books or ()]
+    if books:
+        in_hours = ", in core-hours" if _unit(answer) == "core_hours" else ""
+        print_fitting(STDOUT, _BOOKS, books, f"books by lifetime declared at the start{in_hours}")
+        print_text(Text(_BOOKS_LEGEND, style="dim"))
 
 
 def _standing(one: StandingAnswer) -> list[object]:
@@ -172,11 +179,15 @@ def _weighed(count: int, core_hours: float | None) -> str:
     return f"{count}" if core_hours is None else number_text(core_hours)
 
 
+def _us(length_s: float | None) -> int | None:
+    return None if length_s is None else round(length_s * SECOND_US)
+
+
 def _book(promise: str, book: ClassBookAnswer) -> list[object]:
     left = Text(number_text(book.left), style="red" if book.left < 0 else "")
     return [
         promise,
-        f"from {length(book.from_s)}" if book.below_s is None else f"below {length(book.below_s)}",
+        stratum_name(_us(book.from_s), _us(book.below_s)),
         number_text(book.earned),
         _weighed(book.evicted, book.evicted_core_hours),
         left,

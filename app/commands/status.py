@@ -38,6 +38,7 @@ _CLOUDS = (
     Column("SLA", 4),
     Column("table", 1),
 )
+_TABLES = "table: its age is that of the end of its history, by the cloud's clock"
 _LEGEND = "evicted: spot instances, also after their declared lifetime; tenure sla counts those within it"
 _NODES = (
     Column("node", 9),
@@ -122,6 +123,8 @@ def _print(url: str, readiness: ReadinessAnswer, found: list[CloudAnswer]) -> No
     print_fitting(STDOUT, _CLOUDS, [_cloud(one, tables.get(one.name)) for one in found])
     if any(one.counts.spot_evicted for one in found):
         print_text(Text(_LEGEND, style="dim"))
+    if any(one.epoch is not None for one in tables.values()):
+        print_text(Text(_TABLES, style="dim"))
     for one in readiness.clouds:
         if (one.log_ahead_s or 0) > _AHEAD_S:
             ahead = f"{length(one.log_ahead_s)} ahead of the database's clock"

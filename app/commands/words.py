@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 
 from rich.text import Text
@@ -10,6 +12,8 @@ from app.domain.numbers import share_text
 from app.domain.times import SECOND_US, at_least_text, length_text
 from tenure_client.forms.nodes import ResourcesAnswer
 
+_NAMED = 5
+"""Nodes of a group that a table names; --json has all."""
 _STYLES = {
     "accepted": "green",
     "running": "green",
@@ -53,6 +57,13 @@ def counted(number: int, one: str) -> str:
 def state(name: str) -> Text:
     """Return a status or an outcome; its colour only repeats the word."""
     return Text(name, style=_STYLES.get(name, ""))
+
+
+def places(node: str | None, nodes: Sequence[str]) -> str | None:
+    """Return the node of an instance; of a group each node with the number of its members there."""
+    named = [f"{name} ({count})" for name, count in Counter(nodes).most_common()]
+    more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
+    return ", ".join([*named[:_NAMED], *more]) or node
 
 
 def used(free: ResourcesAnswer, capacity: ResourcesAnswer) -> tuple[str, str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from app.domain.strata import stratum_name
+
 
 class BudgetUnit(StrEnum):
     """The unit of a budget or a book: each instance counts as one, or by the core-hours that it declares."""
@@ -82,6 +84,11 @@ class Book:
     mean_core_hours: float | None = field(default=None, metadata={"since": 5})
     evicted_core_hours: float | None = field(default=None, metadata={"since": 5})
     risky_core_hours: float | None = field(default=None, metadata={"since": 5})
+
+    @property
+    def name(self) -> str:
+        """The name of its stratum: `<1h`, `1h-8h`, `>=8h`."""
+        return stratum_name(self.from_us, self.below_us)
 
     @property
     def unit(self) -> BudgetUnit:

@@ -13,6 +13,7 @@ from app.domain.values import LEAST_PROBABILITY, Resources
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|m|min|h|d)?")
 _BYTES = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(kB|KB|MB|GB|TB)?", re.ASCII)
 _NODES = re.compile(r"(\d{1,6})x(\d{1,6})")
+_PLATFORM = "both from 1 to 999999"
 _UNIT_US = {"s": SECOND_US, "m": 60 * SECOND_US, "min": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US, None: SECOND_US}
 
 _UNIT_BYTES = {"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, None: 1}
@@ -30,8 +31,16 @@ def parse_duration(text: str) -> int:
     """Return the microseconds of a duration such as 45s, 90m or 90min, 24h, 30d. A bare number means seconds."""
     found = _DURATION.fullmatch(text.strip())
     if not found:
-        raise InputError(f"{text!r} is not a duration: write 45s, 90m, 24h or 30d")
+        raise InputError(f"{text!r} is not a duration: write 45s, 90m, 24h or 30d; a bare number means seconds")
     return int(Decimal(found[1]) * _UNIT_US[found[2]])
+
+
+def parse_told_duration(option: str, text: str) -> int:
+    """Return the microseconds of a duration that must tell its unit, unless it is 0."""
+    duration_us = parse_duration(text)
+    if duration_us and not text.strip()[-1].isalpha():
+        raise InputError(f"{option} {text} has no unit: write {text.strip()}s for seconds or {text.strip()}h for hours")
+    return duration_us
 
 
 def parse_bytes(option: str, text: str) -> int:
@@ -46,7 +55,7 @@ def parse_nodes(text: str) -> tuple[Resources, ...]:
     """Return the capacities that a text like 31x32 describes: 31 nodes with 32 cores each."""
     found = _NODES.fullmatch(text.strip())
     if not found or not int(found[1]) or not int(found[2]):
-        raise InputError(f"{text!r} is not a platform: write 31x32 for 31 nodes with 32 cores each")
+        raise InputError(f"{text!r} is not a platform: write 31x32 for 31 nodes with 32 cores each; {_PLATFORM}")
     return (Resources(int(found[2])),) * int(found[1])
 
 

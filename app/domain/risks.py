@@ -8,17 +8,32 @@ from __future__ import annotations
 
 from math import floor
 
-from app.domain.numbers import share_text
+from app.domain.numbers import share_text, told_apart
 from app.domain.times import at_least_text, time_text
 from app.domain.values import Basis
 
 
-def risk_in_words(risk: float, bound: float | None, windows: float | None, confidence: float | None = None) -> str:
-    """Return a risk with its bound and windows; `confidence` is the bound's, None if it is told elsewhere."""
+def risk_in_words(
+    risk: float,
+    bound: float | None,
+    windows: float | None,
+    confidence: float | None = None,
+    beside: float | None = None,
+) -> str:
+    """Return a risk with its bound and windows; `confidence` is the bound's, None if it is told elsewhere.
+
+    `beside`: the promise, from which the risk is told apart.
+    """
+    told = risk_beside(risk, beside)
     sure = "" if confidence is None else f" with {share_text(confidence)} confidence"
     known = [] if bound is None else [f"at most {share_text(bound)}{sure}"]
     known += [] if windows is None else [f"on {windows_in_words(windows)}"]
-    return f"{share_text(risk)} ({', '.join(known)})" if known else share_text(risk)
+    return f"{told} ({', '.join(known)})" if known else told
+
+
+def risk_beside(risk: float, promise: float | None) -> str:
+    """Return a risk with as many digits as tell it from the promise; all sentences on a decision tell it so."""
+    return share_text(risk) if promise is None else told_apart((risk, promise))[risk]
 
 
 def risk_of_basis(basis: Basis) -> str | None:
@@ -26,7 +41,7 @@ def risk_of_basis(basis: Basis) -> str | None:
     risk = basis.estimated_probability
     if risk is None or risk >= 1:
         return None
-    return risk_in_words(risk, basis.probability_bound, basis.windows)
+    return risk_in_words(risk, basis.probability_bound, basis.windows, beside=basis.probability)
 
 
 def windows_in_words(windows: float) -> str:

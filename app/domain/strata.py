@@ -32,11 +32,14 @@ def stratum_span(index: int, boundaries_us: Sequence[int]) -> tuple[int, int | N
 
 def stratum_names(boundaries_us: Sequence[int]) -> tuple[str, ...]:
     """Return the names of all strata, the shortest lifetimes first: `<1h`, `1h-8h`, `>=8h`; `all` if it is one."""
-    if not boundaries_us:
-        return ("all",)
-    edges = [_short(edge) for edge in boundaries_us]
-    between = [f"{low}-{high}" for low, high in pairwise(edges)]
-    return f"<{edges[0]}", *between, f">={edges[-1]}"
+    return tuple(stratum_name(low, high) for low, high in pairwise((0, *boundaries_us, None)))
+
+
+def stratum_name(from_us: int | None, below_us: int | None) -> str:
+    """Return the name of the stratum from a lifetime on, of shorter ones than another; None as that: of any."""
+    if below_us is None:
+        return f">={_short(from_us)}" if from_us else "all"
+    return f"{_short(from_us)}-{_short(below_us)}" if from_us else f"<{_short(below_us)}"
 
 
 def _short(length_us: int) -> str:

@@ -9,7 +9,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.domain.errors import InstanceNotFound
+from app.domain.events import InstanceStarted
 from app.domain.values import NAME_PATTERN, DecisionOutcome, Market
+from app.explaining.rules.groupwords import on_each_text
 from app.explaining.service import Explaining
 from app.platform.http.reached import reached
 from app.platform.pages.asking import choice, number
@@ -33,6 +35,8 @@ async def show(request: Request) -> Response:
     outcome = choice(request, "outcome", tuple(DecisionOutcome))
     market = choice(request, "market", tuple(Market))
     before = number(request, "before")
+    asked = {name: request.query_params.get(name, "") for name in ("outcome", "market")}
+    misread = [f"{name} {text[:40]!r}" for name, text in asked.items() if text and text not in (outcome, market)]
     page = await reached(request, Explaining).decisions(
         name, before, _ON_PAGE, DecisionOutcome(outcome) if outcome else None, Market(market) if market else None
     )
@@ -45,6 +49,7 @@ async def show(request: Request) -> Response:
         market=market,
         before=before,
         unknown=unknown,
+        misread=misread,
         # An older page does not change, so it need not be watched.
         live=None if before else f"/ui/clouds/{name}/live",
     )
@@ -61,11 +66,15 @@ async def explain(request: Request) -> Response:
     """Show why the instance was accepted, rejected or evicted."""
     name = request.path_params["cloud"]
     explanation = await reached(request, Explaining).explanation(name, request.path_params["instance"])
+    decision = explanation.instance.decision
+    started = decision if isinstance(decision, InstanceStarted) else None
+    places = None if started is None else on_each_text(started.places) if started.count > 1 else started.node
     return render(
         request,
         "instance.html",
         found=explanation,
         instance=explanation.instance,
-        decision=explanation.instance.decision,
+        decision=decision,
+        places=places,
         live=f"/ui/clouds/{name}/live",
     )

@@ -114,6 +114,7 @@ class Past:
         self._name_counts: dict[str, int] = {}
         self.eviction_policy: EvictionPolicy | None = None
         if wishes.nodes is not None:
+            _check_sizes(wishes.nodes, wishes.sizes)
             self.nodes = [(node_name(index), capacity) for index, capacity in enumerate(wishes.nodes)]
 
     def node_cores(self) -> int | None:
@@ -177,7 +178,7 @@ class Past:
         """
         span = self.scratch.span_us()
         if span is None or not self.scratch.places("1", (), 0)[0]:
-            raise InputError(f"{', '.join(self.files)}: no instance is left to import")
+            raise InputError(f"{', '.join(self.files)}: no instance is left to import{self.findings.told()}")
         if self.nodes is None:
             raise InputError("the files do not tell the platform: give it with --nodes, such as 31x32")
         self._check_platform(self.nodes)
@@ -195,10 +196,7 @@ class Past:
             and not any(_fits(demand, node) for demand in self.flavors.values() for _, node in nodes)
         ):
             narrowest, widest = min(self.flavors.values()), max(node for _, node in nodes)
-            raise InputError(
-                f"no flavor fits on any node: the smallest takes {narrowest.cores} cores, the largest node has"
-                f" {widest.cores}; give wider --nodes or smaller --flavors"
-            )
+            raise _no_place(narrowest.cores, widest.cores)
 
     def _note_edges(self, begin_us: int, end_us: int) -> None:
         at_end = PastRule.STOPPED_AT_END if self.wishes.stop_at_end else PastRule.RUNNING_AT_END
@@ -219,6 +217,20 @@ class Past:
             self.findings.add(rule, place)
             cut_us += gap_us - longest_us if longest_us is not None else 0
         return cut_us
+
+
+def _check_sizes(nodes: Sequence[Resources], sizes: Sizes | None) -> None:
+    """Raise InputError before anything is read if none of the flavors asked for fits on a node."""
+    least, most = min((cores for _, cores in sizes.named), default=0) if sizes else 0, max(nodes).cores
+    if least > most:
+        raise _no_place(least, most)
+
+
+def _no_place(least: int, most: int) -> InputError:
+    return InputError(
+        f"no flavor fits on any node: the smallest takes {least} cores, the largest node has {most}; give wider "
+        "--nodes or smaller --flavors"
+    )
 
 
 def _fits(demand: Resources, node: Resources) -> bool:

@@ -23,8 +23,9 @@ _READ_ONLY = "SELECT current_setting('transaction_read_only') = 'on' FROM agreem
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """A cloud's newest table: its epoch, and how long ago it was published; None before the first.
+    """A cloud's newest table: its epoch, when it was published, and its age; None before the first.
 
+    `age_s` is by the cloud's own clock, from the end of the table's history on, as quotes go stale by it.
     `log_ahead_s` is how far the log's time is ahead of the server's; None with an external clock, and for a broken log.
     """
 
@@ -80,20 +81,20 @@ class HealthCheck:
         return [await self._readiness(name, cloud_id) for name, cloud_id in (await self._clouds.list()).items()]
 
     async def _readiness(self, name: str, cloud_id: int) -> Readiness:
-        ahead_s = await self._log_ahead_s(cloud_id)
         newest = await self._tables.page(cloud_id, 1)
+        present_us, ahead_s = await self._present(cloud_id)
         if not newest:
             return Readiness(name, None, None, None, ahead_s)
-        computed_at = newest[0].computed_at
-        age_s = (self._clock.now() - computed_at).total_seconds()
-        return Readiness(name, newest[0].epoch, computed_at, age_s, ahead_s)
+        age_s = max(0, present_us - newest[0].epoch_us) / SECOND_US
+        return Readiness(name, newest[0].epoch, newest[0].computed_at, age_s, ahead_s)
 
-    async def _log_ahead_s(self, cloud_id: int) -> float | None:
-        seq, at_us = await self._log.end(cloud_id)
+    async def _present(self, cloud_id: int) -> tuple[int, float | None]:
+        """Return the cloud's present time, and how far its log is ahead of the server's clock."""
+        (seq, at_us), now_us = await self._log.end(cloud_id), self._clock.now_us()
         try:
             policy = await self._log.policy_at(cloud_id, seq)
         except LogBroken:  # every request about this cloud says so; the others are not concerned
-            return None
+            return max(now_us, at_us), None
         if policy.clock is Clock.EXTERNAL:
-            return None
-        return max(0, at_us - self._clock.now_us()) / SECOND_US
+            return at_us, None
+        return max(now_us, at_us), max(0, at_us - now_us) / SECOND_US

@@ -263,9 +263,18 @@ def read_log(path: Path) -> Iterator[LogRow]:
         with path.open(encoding="utf-8", newline="") as file:
             yield from (row for _, row in read_rows(file, str(path)))
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
+        raise unread(path, error) from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not a CSV file: {error}") from error
+
+
+def unread(path: Path, error: OSError) -> InputError:
+    """Return the error for a log that cannot be opened; of a folder, with a log that it holds."""
+    held = sorted(one.name for one in path.glob("*.csv")) if isinstance(error, IsADirectoryError) else []
+    if not held:
+        return InputError(f"{path}: {error.strerror}")
+    logs = "log" if len(held) == 1 else "logs"
+    return InputError(f"{path}: is a folder with {len(held)} {logs}; name one, such as {path / held[0]}")
 
 
 def read_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, LogRow]]:

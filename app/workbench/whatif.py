@@ -298,13 +298,13 @@ def _resized(cloud: Cloud, event: NodeResized) -> list[Event]:
 def count_log(recorded: Iterable[Recorded], asked: Iterable[Recorded] | None = None) -> Account:
     """Count the outcomes of a log's starts, from its events alone.
 
-    `asked`: the log that tells the longest lifetime that each instance asked for, its own by default. So much was
-    requested, whether it was promised or not.
+    `asked`: the log that was decided again. An instance requested the longest lifetime that it declared at its start
+    or was granted later, in either log: what completes here was requested, and a refused extension requests nothing.
     """
     demands: dict[str, Resources] = {}
     tally, watch = WorkloadTally(demands), Watch()
     log = [*recorded]
-    never_ran, longest_us = _never_ran(log), _longest_asked_us(log if asked is None else asked)
+    never_ran, longest_us = _never_ran(log), _longest_us([*log, *(asked or ())])
     for item in log:
         watch.write(item)
         if getattr(item.event, "instance_id", None) in never_ran:
@@ -329,11 +329,11 @@ def count_log(recorded: Iterable[Recorded], asked: Iterable[Recorded] | None = N
     return Account(tally, running, evicted)
 
 
-def _longest_asked_us(recorded: Iterable[Recorded]) -> dict[str, int]:
-    """Return the longest lifetime that each instance asked for, at its start or later."""
+def _longest_us(recorded: Iterable[Recorded]) -> dict[str, int]:
+    """Return the longest lifetime that each instance declared at its start or was granted by an extension."""
     found: dict[str, int] = {}
     for item in recorded:
-        if isinstance(item.event, InstanceStarted | InstanceRejected | InstanceExtended | ExtensionRejected):
+        if isinstance(item.event, InstanceStarted | InstanceRejected | InstanceExtended):
             name, lifetime_us = item.event.instance_id, item.event.lifetime_us or 0
             found[name] = max(found.get(name, 0), lifetime_us)
     return found

@@ -13,7 +13,7 @@ from app.domain.values import Policy
 from app.importing.past import Past, Wishes
 from app.importing.store.scratch import Scratch
 from app.workbench.import_formats.log import LogReader
-from app.workbench.logcsv import LogRow, read_rows
+from app.workbench.logcsv import LogRow, read_rows, unread
 from app.workbench.logevents import events_of, flavor_told
 
 _TELL_EVERY = 1_000
@@ -62,6 +62,6 @@ def _lines(path: Path) -> list[str]:
         with path.open(encoding="utf-8", newline="") as file:
             return file.readlines()
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
+        raise unread(path, error) from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not a CSV file: {error}") from error

@@ -148,6 +148,8 @@ def test_what_the_commands_exit_with(
         "too short a history": (["evaluate", *workload, "--history", "1h"], 2, "--history is below --every"),
         "a file that is there": (["trace", "synth", "--out", workload[1]], 2, "is there already: --overwrite replaces"),
         "no trace": (["trace", "synth", "--days", "nan"], 2, "must be above 0"),
+        "a share of hundred": (["evaluate", *workload, "--sla", "1%"], 2, "write 0.01 for 1 %"),
+        "a share of hundred elsewhere": (["import", "x", "none.csv", "--sla", "1%"], 2, "write 0.01"),
         "no probability": (["evaluate", *workload, "--sla", "1"], 2, "--sla 1 is not between 0 and 1"),
         "a contradiction": (["evaluate", *workload, "--sla", "0.1", "--no-sla"], 2, "contradict"),
         "no such policy": (["evaluate", *workload, "--eviction", "oldest"], 2, "'oldest' is unknown"),

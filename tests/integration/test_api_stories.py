@@ -213,7 +213,7 @@ def test_lists_come_in_pages_that_lead_from_one_to_the_next(client: httpx2.Clien
     caller = Caller(client, EASY)
     caller.furnish(nodes=5)
     for number in range(7):
-        caller.start(f"i-{number}", "spot" if number % 2 else "on_demand", "c1", lifetime_s=number)
+        caller.start(f"i-{number}", "spot" if number % 2 else "on_demand", "c1", lifetime_s=number + 1)
     caller.expect(204, "DELETE", "/instances/i-2")
     assert pages(client, f"{caller.path}/instances?limit=3", "instances", "id") == [
         ["i-0", "i-1", "i-2"],

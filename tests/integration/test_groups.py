@@ -9,7 +9,9 @@ from typing import Any
 import httpx2
 import pytest
 from api_service import TOKEN, Service
+from typer.testing import CliRunner
 
+from app.cli import command_line
 from app.domain.events.wire import of_wire
 from app.engine.cloud import Cloud
 from app.workbench.audit import audit
@@ -142,7 +144,12 @@ def test_it_is_explained(client: httpx2.Client) -> None:
     words = " ".join(found["sentences"])
     assert "a group of 6 spot instances of flavor c1 (1 core each) was asked for" in words
     assert "n0 (4), n1 (2), as a group of 6" in words
-    assert "evicted as a whole" in words
+    assert "It is a group on n0 (4), n1 (2), which is evicted as a whole." in words
+    page = client.get(f"/ui/clouds/{NAME}/instances/job", headers={"Cookie": f"tenure_token={TOKEN}"}).text
+    assert "n0 (4), n1 (2)</dd>" in page
+    for command in (["explain", "job"], ["instances"]):
+        options = ["--url", str(client.base_url), "--token", TOKEN, "--cloud", NAME]
+        assert "n0 (4), n1 (2)  " in CliRunner().invoke(command_line(), [*command, *options]).output
     assert found["promise"]["status"] == "broken"
     assert found["eviction"]["freed"]["cores"] == 4
     refused = client.get(f"{PATH}/instances/nine/explanation").json()

@@ -10,7 +10,9 @@ import pytest
 from api_service import TOKEN, Service, running_service
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
+from typer.testing import CliRunner
 
+from app.cli import command_line
 from app.federation.metrics import PEER_FAMILIES
 from app.observing.service import KEPT_S
 from app.processes.endpoints import ENDPOINTS
@@ -165,6 +167,17 @@ def test_tables_and_runs_of_a_cloud(service: Service) -> None:
     assert value(clouds, "tenure_cloud_table_epoch", cloud="aged") == 1
     assert value(clouds, "tenure_cloud_table_age_seconds", cloud="aged") == 3600
     assert value(clouds, "tenure_cloud_table_computing_seconds", cloud="aged") > 0
+    check_told_age(service)
+
+
+def check_told_age(service: Service) -> None:
+    """Readiness, the command and the page tell the age of the table that the metric does: by the cloud's clock."""
+    (aged,) = (one for one in service.client.get("/readiness").json()["clouds"] if one["name"] == "aged")
+    assert aged["table_age_s"] == 3600
+    words = ["status", "--url", service.url, "--token", TOKEN, "--cloud", "aged"]
+    assert "epoch 1, 1 h old" in CliRunner().invoke(command_line(), words).output
+    page = service.client.get("/ui", headers={"Cookie": f"tenure_token={TOKEN}"}).text
+    assert "epoch 1, 1 h old by its clock" in page
 
 
 def scrape_later(client: httpx2.Client) -> Samples:

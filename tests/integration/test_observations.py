@@ -158,7 +158,9 @@ def test_by_client_and_command_and_in_a_batch(service: Service, client: httpx2.C
     assert run("observe", "o3", "a", "c1").startswith("o3 runs on a, and not as it was known to on b")
     assert run("observe", "o3", "a", "c1") == "o3: nothing new"
     assert run("resize", "c", "--cores", "8", "--memory", "8192") == "c has 8 cores"
-    assert run("abort", "s2") == "s2 does not run"
+    start(client, "s7", nodes=["c"])
+    assert [run("abort", "s7") for _ in range(2)] == ["s7 does not run"] * 2
+    assert run("abort", "s2") == "s2 was evicted; nothing was changed"
 
 
 def test_the_log_says_it_all(client: httpx2.Client) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+from html import escape
 from typing import Any
 
 import pytest
 from api_service import TOKEN, Service
+from typer.testing import CliRunner
 
+from app.cli import command_line
 from app.domain.events.wire import of_wire
 from app.workbench.audit import audit
 from app.workbench.logcsv import LogWriter, read_rows
@@ -120,6 +123,14 @@ def test_books_are_told_alike_everywhere(story: Story) -> None:
     }
     page = story.client.get(f"/ui/clouds/{story.name}/promise", headers={"Cookie": f"tenure_token={TOKEN}"})
     assert "Books by lifetime declared at the start" in page.text
+    names = ["<1h", "1h-1d", ">=1d"]
+    assert [escape(name) in page.text for name in names] == [True] * 3
+    words = ["sla", "--url", story.service.url, "--token", TOKEN, "--cloud", story.name]
+    told = CliRunner().invoke(command_line(), words).output
+    assert "by declared lifetime, as extended, 20 %" in told
+    assert "books by lifetime declared at the start\n" in told
+    for name in names:
+        assert f" {name} " in told.partition("books by lifetime")[2]
     left = story.get("/sla")["classes"][0]["books"][0]["left"]
     metrics = story.client.get("/metrics/clouds").text
     assert f'tenure_cloud_sla_book_left_instances{{class="0.2",cloud="{story.name}",stratum="<1h"}} {left}' in metrics

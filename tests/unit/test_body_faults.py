@@ -46,6 +46,19 @@ def test_what_is_wrong_is_told_without_the_words_of_a_library(wrong: dict[str, o
     assert str(fault).startswith(told)
 
 
+class Street(Body):
+    host: Peer
+    guests: tuple[Peer, ...] = ()
+
+
+def test_an_unknown_field_within_another_form_is_told_with_those_that_are() -> None:
+    right = {"name": "b", "share": 0.5, "way": "in", "secret": "s"}
+    with pytest.raises(ValidationError) as raised:
+        Street.model_validate({"host": {**right, "more": 1}})
+    (fault,) = faults_in(raised.value, Street)
+    assert str(fault) == "host.more: there is no such field; there are: name, share, way, secret"
+
+
 @pytest.mark.parametrize(
     ("items", "places"), [([{"size": 0}], ["items.0.size"]), ([{}, {"size": 1}], ["items.0.size"]), ([], ["items"])]
 )

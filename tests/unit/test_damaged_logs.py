@@ -45,6 +45,18 @@ def refused(*arguments: str) -> str:
     return str(found.exception)
 
 
+def test_a_folder_of_logs_is_told_as_that(tmp_path: Path, lines: Lines) -> None:
+    """Several runs write their logs into a folder, which may have the name of a file."""
+    folder = tmp_path / "ev.csv"
+    folder.mkdir()
+    assert refused("audit", str(folder)) == f"{folder}: Is a directory"
+    (folder / "b.csv").write_text("\n".join(lines))
+    (folder / "a.csv").write_text("\n".join(lines))
+    says = f"{folder}: is a folder with 2 logs; name one, such as {folder / 'a.csv'}"
+    assert refused("audit", str(folder)) == says
+    assert refused("whatif", "--log", str(folder), "--sla", "0.05") == says
+
+
 def cell(line: int, column: str, text: str) -> Callable[[Lines], Lines]:
     """Return the damage of one cell, by its line in the file."""
 

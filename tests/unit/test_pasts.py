@@ -274,10 +274,22 @@ def test_too_many_flavors(tmp_path: Path) -> None:
     assert len(of(tmp_path, text, nodes=(Resources(2000),), sizes=Sizes(doubling=True)).past.flavors) == 12
 
 
+def test_flavors_that_fit_nowhere_are_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no flavor fits on any node: .* takes 99 cores, .* has 4"):
+        decided([tmp_path / "none"], [], Wishes(nodes=(Resources(2), Resources(4)), sizes=parse_sizes("small=99")))
+    with pytest.raises(InputError, match="No such file"):
+        decided([tmp_path / "none"], [], Wishes(nodes=(Resources(4),), sizes=parse_sizes("small=1,large=99")))
+
+
 BROKEN = {
     "nothing": ("", "line 1: expected a START or STOP line"),
     "something else": ("hello\n", "line 1: expected a START or STOP line"),
-    "no instance": ("STOP 1 a\n", "no instance is left"),
+    "no instance": (
+        "STOP 1 a\n",
+        "no instance is left to import; stop_without_start, 1 time: a stop of what does not run: it began before the "
+        "record, or ended (line 1)",
+    ),
+    "no times": (f"{JOBS}1,-5,2\n", "negative_duration, 1 time: an instance that stops before it starts (line 2)"),
     "eucalyptus cut short": ("START 0 a X 1\nSTOP 5\n", "line 2: expected START time id node cores"),
     "eucalyptus time": ("START 0 a X 1\nSTOP x a\n", "line 2: 'x' is not a number of seconds"),
     "eucalyptus time below 0": ("START -1 a X 1\n", "line 1: '-1' is not a number of seconds from 0"),

@@ -18,6 +18,8 @@ def test_a_form_in_order_has_no_problems() -> None:
     asked = read("lifetime=10&unit=h&probability=1")
     assert (asked.problems, asked.lifetime_us, asked.probability) == ((), 10 * HOUR_US, 0.01)
     assert read("").problems == ()
+    assert read("lifetime=1,5").lifetime_us == HOUR_US * 3 // 2
+    assert read("probability=0,125").probability == 0.00125
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,8 @@ def test_a_form_in_order_has_no_problems() -> None:
         ("lifetime=10&unit=days", "The unit must be one of min, h, d."),
         ("lifetime=10&unit=", "The unit must be one of min, h, d."),
         ("probability=0", "The probability must be a number above 0 and below 100 per cent."),
+        ("lifetime=1,000", "The comma of 1,000 may stand for thousands or for a fraction: write 1000 or 1.5."),
+        ("probability=1,000", "The comma of 1,000 may stand for thousands or for a fraction: write 1000 or 1.5."),
         ("lifetime=-1", "The lifetime must be a number in the unit beside it, from 0 to ten years."),
     ],
 )

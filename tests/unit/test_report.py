@@ -94,7 +94,7 @@ def test_the_promise_and_both_forecasts_are_judged(page: str, found: list[Evalua
     tally, sla = kept.outcome.tally, kept.outcome.scenario.policy.eviction_probability
     for group in (*tally.strata.values(), *tally.flavors.values(), *tally.weeks.values()):
         words = judge_promise(sla, group.evicted, group.admitted).sentence
-        assert f"<td class=number>{words}</td>" in page
+        assert f"<td class=said>{words}</td>" in page
     assert sum(group.admitted for group in tally.weeks.values()) == tally.spot_admitted
     single = page.split('<section class="single">')[1 + found.index(kept)]
     both = single.partition("Both forecasts")[2].partition("</table>")[0]

@@ -99,4 +99,5 @@ def test_a_service_that_is_silent_is_told(
     assert told.getvalue() == (f"waiting for {url}, no answer yet\n" if is_told else "")
     ending = exit_of(caught.value)
     assert ending is not None
+    assert ".;" not in ending.sentence
     assert (ending.code, ending.sentence.endswith("try again, and if it stays so, look into its log")) == (3, True)

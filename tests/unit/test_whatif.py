@@ -109,9 +109,8 @@ def test_a_changed_log_is_as_if_it_had_been_so() -> None:
     assert asked(calibrated, settings={"forecast": Forecast.REPLAY}) == count_log(recorded)
 
 
-@pytest.mark.parametrize("is_refused", [False, True])
-def test_what_a_longer_lifetime_asks_for_is_requested(*, is_refused: bool) -> None:
-    """An instance of an hour asks for ten: no more completes than was requested, and all are asked alike."""
+def extended(hours: int, *, is_refused: bool) -> list[Recorded]:
+    """Return the log of an instance of an hour, without an SLA, that asks for more hours at once."""
     cloud = Cloud()
     opening = [
         CloudCreated(at_us=0, policy=NO_SLA),
@@ -121,15 +120,31 @@ def test_what_a_longer_lifetime_asks_for_is_requested(*, is_refused: bool) -> No
     recorded = [cloud.apply(event) for event in opening]
     request = StartRequest("s", Market.SPOT, "c2", HOUR_US, None, HOUR_US)
     recorded += [cloud.apply(event) for event in decide_start(cloud, request, HOUR_US, None)]
-    answer = decide_extension(cloud, ExtendRequest("s", 10 * HOUR_US, HOUR_US), HOUR_US, None)
+    answer = decide_extension(cloud, ExtendRequest("s", hours * HOUR_US, HOUR_US), HOUR_US, None)
     if is_refused:
         reason = Rejection.SLA_UNATTAINABLE
         kept = {"former_lifetime_us": HOUR_US, "deadline_us": 2 * HOUR_US, "reason": reason, "basis": Basis(1)}
-        answer = [ExtensionRejected(at_us=HOUR_US, instance_id="s", lifetime_us=10 * HOUR_US, **kept)]
-    recorded += [cloud.apply(event) for event in answer]
+        answer = [ExtensionRejected(at_us=HOUR_US, instance_id="s", lifetime_us=hours * HOUR_US, **kept)]
+    return recorded + [cloud.apply(event) for event in answer]
+
+
+def test_a_longer_lifetime_that_is_granted_is_requested() -> None:
+    """It is granted on record, or only by the other policy: no more completes than was requested."""
+    recorded = extended(10, is_refused=False)
     was, again = count_log(recorded).tally, asked(recorded).tally
     assert was.requested_core_us == again.requested_core_us == again.completed_core_us == 20 * HOUR_US
-    assert was.completed_core_us == (2 if is_refused else 20) * HOUR_US
+    refused = extended(10, is_refused=True)
+    again = asked(refused).tally
+    assert again.requested_core_us == again.completed_core_us == 20 * HOUR_US
+
+
+def test_a_longer_lifetime_that_is_refused_is_not_requested() -> None:
+    """Ten years that were refused make no work of ten years, neither as it was nor where they are refused again."""
+    recorded = extended(87_600, is_refused=True)
+    was = count_log(recorded).tally
+    assert was.requested_core_us == was.completed_core_us == 2 * HOUR_US
+    again = count_log(recorded, recorded).tally
+    assert again.requested_core_us == 2 * HOUR_US
 
 
 def test_both_forecasts_are_asked_in_one_command(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ import math
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from app.domain.inputs import InputError, parse_duration, parse_nodes
+from app.cli import command_line
+from app.domain.inputs import InputError, parse_duration, parse_nodes, parse_told_duration
 from app.domain.requests import StartRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import Resources
@@ -155,10 +157,25 @@ def test_what_is_no_duration(text: str) -> None:
         parse_duration(text)
 
 
+def test_a_duration_of_what_cannot_be_undone_tells_its_unit() -> None:
+    """An import with `--longest-gap 6` for 6 hours cut the past to pieces of 6 s."""
+    assert [parse_told_duration("--longest-gap", text) for text in ("6h", "1.5h", "45s", "0", "0s")] == [
+        6 * HOUR_US,
+        HOUR_US * 3 // 2,
+        45 * SECOND_US,
+        0,
+        0,
+    ]
+    with pytest.raises(InputError, match="--longest-gap 6 has no unit: write 6s for seconds or 6h for hours"):
+        parse_told_duration("--longest-gap", "6")
+    done = CliRunner().invoke(command_line(), ["import", "x", "none.csv", "--longest-gap", "6", "--dry-run"])
+    assert (done.exit_code, "write 6s for seconds or 6h for hours" in f"{done.exception}") == (1, True)
+
+
 def test_platforms() -> None:
     assert parse_nodes("2x12") == (Resources(12), Resources(12))
-    for text in ("2", "0x4", "4x0", "x", "2*3", "-1x4"):
-        with pytest.raises(InputError, match="is not a platform"):
+    for text in ("2", "0x4", "4x0", "x", "2*3", "-1x4", "1000000000x4"):
+        with pytest.raises(InputError, match=r"is not a platform: .* both from 1 to 999999"):
             parse_nodes(text)
 
 

@@ -8,7 +8,7 @@ from app.domain.events import InstanceStarted
 from app.domain.times import at_least_text, time_text
 from app.domain.values import EvictionPolicy, EvictionReason
 from app.explaining.rules.explanations import EvictionExplained, Victim
-from app.explaining.rules.groupwords import places_text, resources_text, spot_instances_text
+from app.explaining.rules.groupwords import on_each_text, places_text, resources_text, spot_instances_text
 from app.explaining.rules.noticewords import because_of_node
 from app.explaining.rules.quotawords import made_room_for
 
@@ -63,7 +63,7 @@ def _choice(eviction: EvictionExplained, decision: InstanceStarted) -> Iterator[
             f"spared, the start would not have fitted.{_others(eviction)}"
         )
     if decision.count > 1:
-        yield "It is a group, which is evicted as a whole."
+        yield f"It is a group on {on_each_text(decision.places)}, which is evicted as a whole."
     if victim.goes_first:
         yield "It was held room, to which nothing was promised, and such room goes before all others."
     if victim.is_overrunning and not _is_told_alone(eviction):

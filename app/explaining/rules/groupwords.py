@@ -16,10 +16,14 @@ def places_text(places: Sequence[str]) -> str:
     """Name the node of an instance, or those of a group's members with the number of members on each."""
     if len(places) == 1:
         return places[0]
+    return f"{on_each_text(places)}, as a group of {len(places)}"
+
+
+def on_each_text(places: Sequence[str]) -> str:
+    """Name the nodes of a group with the number of members on each."""
     on_each = Counter(places)
     named = ", ".join(f"{node} ({count})" for node, count in on_each.most_common(_NAMED))
-    more = f" and {len(on_each) - _NAMED} more nodes" if len(on_each) > _NAMED else ""
-    return f"{named}{more}, as a group of {len(places)}"
+    return f"{named} and {len(on_each) - _NAMED} more nodes" if len(on_each) > _NAMED else named
 
 
 def asked_text(decision: StartDecision, size: str) -> str:

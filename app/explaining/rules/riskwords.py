@@ -15,7 +15,8 @@ def estimate_in_words(explanation: Explanation, basis: Basis) -> Iterator[str]:
     if estimate is not None and estimate < 1:
         there = None if ground is None else ground.window_count or None
         windows = there if basis.windows is None else basis.windows
-        risk = risk_in_words(estimate, basis.probability_bound, windows, explanation.policy.confidence)
+        confidence = explanation.policy.confidence
+        risk = risk_in_words(estimate, basis.probability_bound, windows, confidence, basis.probability)
         yield f"The risk, the probability of an eviction within the declared lifetime, was estimated at {risk}."
     elif estimate is not None:
         yield "The table knew no probability for the declared lifetime: nothing observed had run that long."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ from app.scheduling.scheduler import Scheduler
 from app.scheduling.slots import made_of_each
 
 UNITS = {"min": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US}
+_GROUPED = re.compile(r"[1-9]\d{0,2}(,\d{3})+ ?%?", re.ASCII)
+_COMMA = "The comma of {} may stand for thousands or for a fraction: write 1000 or 1.5."
 _LONGEST_US = 3660 * DAY_US
 _MOST_COUNTED = 500
 
@@ -104,6 +107,7 @@ def read_form(request: Request, policy: Policy) -> Asked:
     share_text = query.get("probability", f"{100 * policy.eviction_probability:g}")[:20]
     time_text = query.get("lifetime", "1")[:20]
     problems = [] if unit in UNITS else [f"The unit must be one of {', '.join(UNITS)}."]
+    problems += [_COMMA.format(text) for text in (share_text, time_text) if _GROUPED.fullmatch(text.strip())]
     share = _number(share_text)
     if share is None or not 0 < share < 100:
         problems.append("The probability must be a number above 0 and below 100 per cent.")

@@ -111,6 +111,10 @@ RULES: dict[PastRule, tuple[Effect, str]] = {
 }
 
 
+def _times(count: int) -> str:
+    return "1 time" if count == 1 else f"{count} times"
+
+
 class RuleCounts:
     """Counts how often each rule applied, and keeps the first places."""
 
@@ -134,6 +138,19 @@ class RuleCounts:
     def count(self, rule: PastRule) -> int:
         """Return how often the rule applied."""
         return self._counts.get(rule, 0)
+
+    def told(self) -> str:
+        """Return what was left out and why, with the first lines, as the end of a sentence."""
+        left_out = [rule for rule, (effect, _) in RULES.items() if effect is Effect.LEFT_OUT and rule in self._counts]
+        return "".join(
+            f"; {rule}, {_times(self._counts[rule])}: {RULES[rule][1]} ({self._lines(rule)})" for rule in left_out
+        )
+
+    def _lines(self, rule: PastRule) -> str:
+        several = len(self._files) > 1
+        lines = [f"{self._files[one.file]}:{one.line}" if several else f"{one.line}" for one in self._places[rule]]
+        more = ", ..." if self._counts[rule] > len(lines) else ""
+        return f"line{'s' if len(lines) > 1 else ''} {', '.join(lines)}{more}"
 
     def report(self) -> list[dict[str, Any]]:
         """Return every rule that applied, as JSON values, in the order of `RULES`."""

@@ -48,8 +48,8 @@ async def check_health(request: Request) -> Response:
 async def check_readiness(request: Request) -> Response:
     """Check that the database answers and that this process can read its logs.
 
-    A caller with the role of reader also gets the age of each cloud's newest quantile table, and how far the time of
-    its log is ahead.
+    A caller with the role of reader also gets the age of each cloud's newest quantile table by that cloud's clock, and
+    how far the time of its log is ahead.
     """
     try:
         caller = await recognise(request)

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.domain.errors import LogNewer
+from app.domain.times import from_datetime
 from app.domain.values import Policy
 from app.engine.cloud import Counts
 from app.forecasts.table_reads import TableReads
@@ -25,7 +26,7 @@ _ON_PAGE = 24
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One cloud; `table_age_s` is None before its first table."""
+    """One cloud; `table_age_us` is by its own clock, None before its first table."""
 
     name: str
     usage: Usage
@@ -35,7 +36,7 @@ class Card:
     node_count: int
     seq: int
     epoch: int | None
-    table_age_s: float | None
+    table_age_us: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,15 @@ async def _card(request: Request, name: str) -> Card | Unreadable:
         cloud = await reached(request, Scheduler).state(name)
     except LogNewer as error:
         return Unreadable(name, str(error))
+    now = server_time(request)
     return Card(
         name,
         usage_of(cloud),
         cloud.policy,
         cloud.counts,
-        notices_of(cloud, server_time(request)),
+        notices_of(cloud, now),
         len(cloud.nodes),
         cloud.seq,
         newest[0].epoch if newest else None,
-        (server_time(request) - newest[0].computed_at).total_seconds() if newest else None,
+        max(0, cloud.present_us(from_datetime(now)) - newest[0].epoch_us) if newest else None,
     )

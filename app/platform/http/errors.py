@@ -356,13 +356,25 @@ def faults_in(error: ValidationError, form: type[BaseModel] | None, *within: str
 
 def _no_such_field(form: type[BaseModel] | None, place: tuple[int | str, ...]) -> str:
     """Return the words on a field that the form has not, with the place where it belongs or the fields that are."""
-    if form is None or len(place) != 1:
+    *around, name = place
+    for part in around:
+        form = None if form is None else _form_of(form, part)
+    if form is None:
         return "there is no such field"
-    for name, field in form.model_fields.items():
+    if around:
+        return f"there is no such field; there are: {', '.join(_fields(form)) or 'none'}"
+    for outer, field in form.model_fields.items():
         for part in (field.annotation, *get_args(field.annotation)):
-            if isinstance(part, type) and issubclass(part, BaseModel) and place[0] in _fields(part):
-                return f"there is no such field here; it belongs into {field.alias or name!r}"
+            if isinstance(part, type) and issubclass(part, BaseModel) and name in _fields(part):
+                return f"there is no such field here; it belongs into {field.alias or outer!r}"
     return f"there is no such field; there are: {', '.join(_fields(form)) or 'none'}"
+
+
+def _form_of(form: type[BaseModel], place: int | str) -> type[BaseModel] | None:
+    """Return the form of a field; None if it has none of its own."""
+    found = (field for name, field in form.model_fields.items() if place == (field.alias or name))
+    parts = (part for field in found for part in (field.annotation, *get_args(field.annotation)))
+    return next((part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)), None)
 
 
 def _fields(form: type[BaseModel]) -> list[str]:

@@ -25,11 +25,12 @@ section > details > summary { margin-bottom: 1.2rem; font-size: .95rem; color: v
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 figure table { margin-top: .4rem; }
-th, td { padding: .22rem 1.4rem .22rem 0; border-bottom: 1px solid var(--line); text-align: left; font-weight: 400;
+th, td { padding: .22rem 1rem .22rem 0; border-bottom: 1px solid var(--line); text-align: left; font-weight: 400;
   vertical-align: top; }
 tbody th, tbody td { white-space: nowrap; }
 thead th { color: var(--muted); vertical-align: bottom; }
-.number { padding: .22rem 0 .22rem 1.4rem; text-align: right; }
+.number { padding: .22rem 1rem; text-align: right; }
+tbody .said { white-space: normal; }
 pre { padding: .8rem 1rem; border: 1px solid var(--line); border-radius: 4px; white-space: pre-wrap; font-size: .8rem;
   overflow-wrap: anywhere; }
 @media print {
@@ -40,5 +41,9 @@ pre { padding: .8rem 1rem; border: 1px solid var(--line); border-radius: 4px; wh
   h2, h3 { break-after: avoid; }
   details::details-content { display: block; content-visibility: visible; }
   figure > details { display: none; }
+  .wide { overflow-x: visible; }
+  table { font-size: 7.5pt; }
+  th, td { padding-right: .5rem; }
+  .number { padding-left: .5rem; }
 }
 """

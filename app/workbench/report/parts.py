@@ -8,6 +8,9 @@ from html import escape
 from app.workbench.report.drawing import Numbers
 from app.workbench.report.look import CSS
 
+_SENTENCE = 28
+"""A text that is longer wraps, so that a table is no wider than the page."""
+
 
 def document(title: str, parts: Iterable[str]) -> str:
     """Return a page that needs nothing else, of parts in HTML."""
@@ -21,17 +24,23 @@ def document(title: str, parts: Iterable[str]) -> str:
 
 
 def table_html(numbers: Numbers, words: int = 1) -> str:
-    """Align the first `words` columns to the left, and the others as numbers to the right."""
-    head = "".join(f"<th scope=col{_align(at, words)}>{escape(name)}</th>" for at, name in enumerate(numbers.columns))
-    rows = "\n".join(f"<tr>{''.join(_cells(row, words))}</tr>" for row in numbers.rows)
+    """Align the first `words` columns to the left, and the others as numbers to the right. Sentences wrap."""
+    kinds = [_kind(at, words, [row[at] for row in numbers.rows]) for at in range(len(numbers.columns))]
+    head = "".join(
+        f"<th scope=col{kind}>{escape(name)}</th>" for kind, name in zip(kinds, numbers.columns, strict=True)
+    )
+    rows = "\n".join(f"<tr>{''.join(_cells(row, kinds))}</tr>" for row in numbers.rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>'
 
 
-def _cells(row: Iterable[str], words: int) -> Iterator[str]:
-    for at, cell in enumerate(row):
+def _cells(row: Iterable[str], kinds: Iterable[str]) -> Iterator[str]:
+    for at, (cell, kind) in enumerate(zip(row, kinds, strict=True)):
         tag = "th scope=row" if at == 0 else "td"
-        yield f"<{tag}{_align(at, words)}>{escape(cell)}</{tag[:2]}>"
+        yield f"<{tag}{kind}>{escape(cell)}</{tag[:2]}>"
 
 
-def _align(at: int, words: int) -> str:
+def _kind(at: int, words: int, cells: Iterable[str]) -> str:
+    """Return the class of a column: one with a long text holds sentences."""
+    if any(len(cell) > _SENTENCE for cell in cells):
+        return " class=said"
     return "" if at < words else " class=number"

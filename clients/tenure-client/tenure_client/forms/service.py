@@ -55,7 +55,10 @@ class CloudReadinessAnswer(Answer, kw_only=True):
     name: str
     epoch: int | None
     computed_at: Moment | None
-    table_age_s: Annotated[float | None, Meta(description="The time since it was published, in the server's time.")]
+    table_age_s: Annotated[
+        float | None,
+        Meta(description="The time from the end of its history to the cloud's present time, by the cloud's clock."),
+    ]
     log_ahead_s: Annotated[
         float | None,
         Meta(description="The time by which the log is ahead of the server's clock; null with an external clock."),
