@@ -184,8 +184,7 @@ def operations(workload: Workload) -> list[WorkloadStep]:
     """Return all starts and stops in the order in which they are decided.
 
     At equal times stops come first, then on-demand starts, then spot starts, each in the order of the START lines. An
-    instance with a lifetime of zero stops right after its start, before the next one; it declares the least lifetime
-    that there is, a microsecond.
+    instance with a lifetime of zero stops right after its start, before the next one.
     """
     starts = [(Market.ON_DEMAND, instance) for instance in workload.on_demand]
     starts += [(Market.SPOT, instance) for instance in workload.spot]
@@ -206,6 +205,6 @@ def _start(market: Market, instance: TraceInstance) -> StartRequest:
         f"{prefix}-{instance.name}",
         market,
         flavor_name(instance.cores),
-        max(instance.lifetime_us, 1),
+        instance.lifetime_us,
         at_us=instance.start_us,
     )

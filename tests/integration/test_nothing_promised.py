@@ -37,22 +37,6 @@ def test_a_cloud_that_promises_nothing_is_not_warming_up(service: Service, place
     assert "accepts every" not in sold
 
 
-def test_a_lifetime_of_nothing_is_none(service: Service) -> None:
-    """Without a promise and bounds too, one by one and in a batch; the least is a microsecond."""
-    policy, path = {"guarantee": "none", "shortest_lifetime_s": 0}, "/v1/clouds/unbound"
-    for place, body in (("", {"name": "unbound", "policy": policy}), ("/unbound/nodes", {"name": "n1", "cores": 1})):
-        service.client.post(f"/v1/clouds{place}", json=body).raise_for_status()
-    service.client.post(f"{path}/flavors", json={"name": "c1", "cores": 1}).raise_for_status()
-    before, one = service.last_seq("unbound"), {"id": "zero", "market": "spot", "flavor": "c1", "lifetime_s": 0}
-    batch = {"operations": [{"start": one}]}
-    for place, body in (("instances", one), ("batch", batch), ("instances/zero/extend", {"lifetime_s": 0})):
-        answer = service.client.post(f"{path}/{place}", json=body)
-        assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, "preemptible.field.invalid"), place
-    assert service.last_seq("unbound") == before
-    least = service.client.post(f"{path}/instances", json=one | {"lifetime_s": 0.000001})
-    assert least.json()["status"] == "accepted", least.text
-
-
 def test_a_filter_that_is_not_understood_is_told(service: Service) -> None:
     told = page(service, "free/decisions?outcome=bogus&market=bogus")
     assert "There is no outcome &#39;bogus&#39; and no market &#39;bogus&#39;: all are shown." in told

@@ -90,7 +90,7 @@ def test_a_small_world_worked_out_by_hand() -> None:
         "admitted": 2,
         "evicted": 1,
         "completed": 1,
-        "requested_core_s": 200 + 1 + 300 + 0.000001,  # the least that s4 can declare
+        "requested_core_s": 200 + 1 + 300,
         "completed_core_s": 300,
     }
     assert report["epochs"] == 0

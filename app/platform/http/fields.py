@@ -132,14 +132,6 @@ whole_seconds = _seconds(_of_number, 0)
 """Returns a number of seconds as microseconds. Raises PydanticCustomError if it is not exact, or out of range."""
 
 
-def lifetime_seconds(value: object) -> int:
-    """Return a lifetime in seconds as microseconds, of which the least is one. Raise PydanticCustomError as above."""
-    us = whole_seconds(value)
-    if us == 0:
-        raise PydanticCustomError("seconds_range", "must be above 0: the least is 0.000001")
-    return us
-
-
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Probability = Annotated[float, Field(ge=LEAST_PROBABILITY, lt=1)]
 WHOLE = BeforeValidator(_whole)
@@ -148,11 +140,6 @@ Cores = Annotated[int, Field(ge=1, le=65_536), WHOLE]
 Size = Annotated[int, Field(ge=0, le=_SIZE_MAX), WHOLE]
 WholeSeconds = Annotated[int, BeforeValidator(whole_seconds), WithJsonSchema(_number_schema(0))]
 PositiveSeconds = Annotated[int, BeforeValidator(_seconds(_of_number, 1)), WithJsonSchema(_number_schema(1))]
-Lifetime = Annotated[
-    int,
-    BeforeValidator(lifetime_seconds),
-    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_S, "examples": [3600]}),
-]
 PositiveSecondsInQuery = Annotated[int, BeforeValidator(_seconds(_of_text, 1)), WithJsonSchema(_number_schema(1))]
 SecondsInQuery = Annotated[int, BeforeValidator(_seconds(_of_text, 0)), WithJsonSchema(_number_schema(0))]
 Time = Annotated[

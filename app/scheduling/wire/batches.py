@@ -17,7 +17,7 @@ from app.domain.times import SECOND_US
 from app.domain.values import LEAST_PROBABILITY, NAME_PATTERN, Market
 from app.platform.http.bodies import refuse_repeated
 from app.platform.http.errors import FieldInvalid
-from app.platform.http.fields import LONGEST_S, exact_time, lifetime_seconds
+from app.platform.http.fields import LONGEST_S, exact_time, whole_seconds
 
 MOST_BYTES = 256
 """The length of an operation that is read here. A valid one that is no longer cannot hold too many values, however
@@ -85,6 +85,6 @@ def _operation(read: _OperationRead, owner: str | None) -> Operation:
 
 
 def _lifetime_us(given: float | None) -> int | None:
-    if given is None or (type(given) is int and 0 < given <= LONGEST_S):
-        return None if given is None else int(given) * SECOND_US
-    return lifetime_seconds(given)
+    if given is None or (type(given) is int and 0 <= given <= LONGEST_S):
+        return given and int(given) * SECOND_US
+    return whole_seconds(given)

@@ -32,13 +32,13 @@ from app.platform.http.fields import (
     AT_OR_NOW,
     WHOLE,
     Body,
-    Lifetime,
     Name,
     PositiveSeconds,
     Probability,
     Query,
     SecondsInQuery,
     Time,
+    WholeSeconds,
     guaranteed_seconds,
     optional_seconds,
 )
@@ -70,7 +70,7 @@ class StartBody(Body):
     instance_id: Name = Field(description="The caller's own id. Repeating the request returns the same answer.")
     market: Market
     flavor: Name
-    lifetime_us: Lifetime | None = Field(
+    lifetime_us: WholeSeconds | None = Field(
         None, description="The longest time that it will run. Spot starts must declare it, or `lifetime`."
     )
     lifetime: Literal["longest"] | None = Field(
@@ -148,7 +148,7 @@ class StopBody(Body):
 class ExtensionBody(Body):
     """A longer lifetime."""
 
-    lifetime_us: Lifetime = Field(description="The new lifetime, counted from the instance's start.")
+    lifetime_us: WholeSeconds = Field(description="The new lifetime, counted from the instance's start.")
     at_us: Time | None = Field(None, description=AT)
 
 
