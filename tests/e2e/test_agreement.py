@@ -296,7 +296,7 @@ def test_books_of_strata_read_the_same_everywhere(service: Process, truth: Numbe
     assert len(classes) == len(truth.classes)
     assert {len(one["books"]) for one in classes} == {5}
     text = words(page(service, f"/clouds/{NAME}/promise"))
-    shown = re.findall(r"((?:below|from) \S+ (?:d|h|min|s)) (\S+) (\S+) (\d+) (\S+) (\d+)", text)
+    shown = re.findall(r"(<\S+|\d\S*-\d\S+|>=\S+) (\S+) (\S+) (\d+) (\S+) (\d+)(?= |$)", text)
     assert len(shown) == 5 * len(classes)
     table = tenure("sla", "--url", service.url, "--token", TOKEN, "--cloud", NAME).stdout.replace(",", "")
     for lifetimes, left, earned, lost, committed, risky in shown:

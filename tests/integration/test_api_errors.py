@@ -207,7 +207,6 @@ ABSURD = [
         {"lifetime_s": True},
         {"lifetime_s": 1e300},
         {"lifetime_s": 10**400},
-        {"lifetime_s": 0},
         {"lifetime_s": 0.0000001},
         {"lifetime_s": [1]},
         {"eviction_probability": 0},

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from app.platform.database.places import OF_CALLER, Places
+from app.platform.database.places import OF_CALLER, ConnectionPlaces
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +18,7 @@ async def settled() -> None:
 
 
 async def test_one_caller_has_few_places_and_others_the_rest() -> None:
-    places, got = Places(5), []
+    places, got = ConnectionPlaces(5), []
 
     async def ask(caller: str) -> None:
         await places.take(caller)
@@ -39,7 +39,7 @@ async def test_one_caller_has_few_places_and_others_the_rest() -> None:
 
 async def test_callers_who_wait_have_turns() -> None:
     """The last one waits for one of each caller, not for all that came before."""
-    places, got = Places(1), []
+    places, got = ConnectionPlaces(1), []
     await places.take("first")
 
     async def ask(caller: str) -> None:
@@ -56,7 +56,7 @@ async def test_callers_who_wait_have_turns() -> None:
 
 
 async def test_who_goes_away_leaves_its_place_to_others() -> None:
-    places = Places(1)
+    places = ConnectionPlaces(1)
     await places.take("first")
     gone, next_ = asyncio.create_task(places.take("gone")), asyncio.create_task(places.take("next"))
     await settled()
@@ -67,7 +67,7 @@ async def test_who_goes_away_leaves_its_place_to_others() -> None:
 
 
 async def test_who_goes_away_just_as_it_gets_a_place_gives_it_on() -> None:
-    places = Places(1)
+    places = ConnectionPlaces(1)
     await places.take("first")
     gone, next_ = asyncio.create_task(places.take("gone")), asyncio.create_task(places.take("next"))
     await settled()
@@ -82,7 +82,7 @@ async def test_who_goes_away_just_as_it_gets_a_place_gives_it_on() -> None:
 async def test_no_place_is_lost_or_given_twice(seed: int) -> None:
     """Callers come, go away while they wait, and leave, in any order."""
     rng, count = random.Random(seed), 3
-    places, held = Places(count), dict.fromkeys("abcd", 0)
+    places, held = ConnectionPlaces(count), dict.fromkeys("abcd", 0)
 
     async def use(caller: str) -> None:
         await places.take(caller)

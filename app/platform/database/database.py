@@ -24,7 +24,7 @@ from app.domain.errors import LogUnavailable
 from app.platform.asked import is_read, whose
 from app.platform.database.bounds import Bound, Bounds, PromptConnection, guard_by_current
 from app.platform.database.newer import NewerLogs
-from app.platform.database.places import Places
+from app.platform.database.places import places_in
 from app.platform.database.shortage import Shortage
 from app.platform.database.stalled import StalledSessions
 
@@ -68,8 +68,6 @@ _OF_EVERY_SESSION = {
     "tcp_user_timeout": 10_000,
     "timezone": "UTC",
 }
-_FOR_THE_LOGS = 2
-"""So many connections of the pool are kept for what is no request's own: the logs, where decisions become durable."""
 _LENT_KEPT = 8
 """So many connections are kept to be lent again. The server closes them after some seconds (`Locks`)."""
 _TAKEN_BACK = ("25P03", "55P03")
@@ -121,8 +119,7 @@ class Database:
         self._stalled = StalledSessions(self._execute_apart)
         self._bounds = Bounds(timeout_s, self._stalled.look)
         self._engine = _engine(self.url, timeout_s, pool_size=pool_size, max_overflow=0, pool_timeout=timeout_s)
-        self._reads = Places(max(pool_size // 2, 1))
-        self._changes = Places(max(pool_size - pool_size // 2 - _FOR_THE_LOGS, 1))
+        self._reads, self._changes = places_in(pool_size)
         self._apart = _engine(self.url, timeout_s, poolclass=NullPool)
         self._lent = _engine(self.url, timeout_s, pool_size=_LENT_KEPT, max_overflow=-1, pool_use_lifo=True)
         for engine in (self._engine, self._lent):

@@ -12,9 +12,11 @@ from collections.abc import Hashable
 
 OF_CALLER = 2
 """The places that one caller may have at a time."""
+_FOR_THE_LOGS = 2
+"""So many connections are kept for what is no request's own: the logs, where decisions become durable."""
 
 
-class Places:
+class ConnectionPlaces:
     """So many places, `OF_CALLER` of one caller at most."""
 
     def __init__(self, count: int) -> None:
@@ -64,3 +66,9 @@ class Places:
                 line.popleft().set_result(None)
             if line:
                 self._waiting[caller] = line
+
+
+def places_in(pool_size: int) -> tuple[ConnectionPlaces, ConnectionPlaces]:
+    """Return the places of reads and of other requests in a pool of so many connections."""
+    reads = max(pool_size // 2, 1)
+    return ConnectionPlaces(reads), ConnectionPlaces(max(pool_size - reads - _FOR_THE_LOGS, 1))
