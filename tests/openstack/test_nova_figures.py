@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from lab_of_tests import lab_of_tests
+from lab_processes import until
 from nova_away import Away
 from nova_broker import Outage
 from nova_burst import Burst
@@ -83,6 +84,8 @@ def test_an_outage_of_the_broker(lab: NovaLab, daemon: NovaDaemon, tmp_path: Pat
 @pytest.fixture(scope="module", params=[True, False], ids=["notified", "silent"])
 def drift(lab: NovaLab, request: pytest.FixtureRequest) -> Iterator[Drift]:
     found = Drift(lab, notified=request.param)
+    # After an outage of the broker the computes have not reported themselves yet.
+    until(lambda: all(one.state == "up" for one in lab.cloud.compute.services()), 120, lambda: "computes are down")
     found.daemon.start()
     found.daemon.wait_until_it_works()
     yield found
