@@ -80,7 +80,7 @@ def borne(
                 risk = bearers.rates[row] * left_us
                 weight = bearers.core_hours[row] * CORE_HOUR_PARTS if by_core_hours else float(PARTS)
                 parts[of, bearers.strata[row]] += int(risk * weight)
-                if risk <= RISKY * promise:  # as most; for no book, and the books need not be read
+                if risk <= RISKY * promise:  # for no book, as most
                     continue
                 for book in range(asked.shape[0]):
                     if risk > RISKY * asked[book]:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 from api_service import TOKEN, Service, running_service
+from followed_pages import pages_of
 from typer.testing import CliRunner
 
 from app.cli import command_line
@@ -125,17 +126,6 @@ def test_a_job_counts_as_more_requests_by_its_instances_and_data(database_url: s
         assert 429 in [service.client.post(f"{path}/jobs", json=one).status_code for one in large]
 
 
-def pages_of(client: httpx2.Client, kind: str) -> list[tuple[int, list[dict[str, Any]]]]:
-    """The size and the items of each page of a list, by the links that follow."""
-    href, found = f"{PATH}/{kind}?limit=1000", list[tuple[int, list[dict[str, Any]]]]()
-    while href:
-        answer = client.get(href)
-        answer.raise_for_status()
-        found.append((len(answer.content), answer.json()[kind]))
-        href = next((link["href"] for link in answer.json()["links"] if link["rel"] == "next"), None)
-    return found
-
-
 @pytest.mark.parametrize("kind", ["jobs", "events", "decisions", "instances"])
 def test_a_page_of_large_items_ends_early_and_the_next_goes_on(
     fleeting: httpx2.Client, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -143,9 +133,9 @@ def test_a_page_of_large_items_ends_early_and_the_next_goes_on(
     for number in range(3):
         fleeting.post(f"{PATH}/jobs", json=largest(f"{kind}{number}", "tiny")).raise_for_status()
         fleeting.delete(f"{PATH}/jobs/{kind}{number}").raise_for_status()
-    ((_, whole),) = pages_of(fleeting, kind)
+    ((_, whole),) = pages_of(fleeting, f"{PATH}/{kind}", kind)
     monkeypatch.setattr("app.platform.http.long_lists.MOST_BYTES", 1500)
-    pages = pages_of(fleeting, kind)
+    pages = pages_of(fleeting, f"{PATH}/{kind}", kind)
     assert [item for _, items in pages for item in items] == whole
     assert len(pages) > 1
     assert all(size < 2000 for size, items in pages if len(items) > 1)
@@ -155,5 +145,5 @@ def test_what_a_list_of_jobs_with_much_data_keeps_in_memory_is_bounded(fleeting:
     for number in range(60):
         fleeting.post(f"{PATH}/jobs", json=largest(f"much{number}")).raise_for_status()
     for kind in ("jobs", "events"):
-        sizes = [size for size, _ in pages_of(fleeting, kind)]
+        sizes = [size for size, _ in pages_of(fleeting, f"{PATH}/{kind}", kind)]
         assert (max(sizes) < 1.1 * 2**20, sum(sizes) > 1.1 * 2**20, len(sizes) < 5) == (True, True, True)

@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 from api_service import Service, running_service
+from followed_pages import pages_of
 
 from app.clusters.store.clusters import ClusterStore
 from app.domain.times import rfc3339
@@ -53,17 +54,6 @@ def client(service: Service) -> httpx2.Client:
     nodes = [event(number, "node_bought", node=f"marked-spot-{number}", why="job 1 waits") for number in range(9)]
     tell(client, "marked", nodes, 500)
     return client
-
-
-def pages_of(client: httpx2.Client, path: str, kind: str) -> list[tuple[int, list[dict[str, Any]]]]:
-    """The size and the items of each page of a list, by the links that follow."""
-    href, found = f"{path}?limit=1000", list[tuple[int, list[dict[str, Any]]]]()
-    while href:
-        answer = client.get(href)
-        answer.raise_for_status()
-        found.append((len(answer.content), answer.json()[kind]))
-        href = next((link["href"] for link in answer.json()["links"] if link["rel"] == "next"), None)
-    return found
 
 
 def test_a_page_of_events_with_many_facts_ends_at_a_mebibyte(client: httpx2.Client) -> None:
