@@ -13,7 +13,7 @@ from app.admission.floor import affordable_above, floor_above, windows_of
 from app.admission.limits import is_class_too_many
 from app.admission.longest import decide_wanted
 from app.admission.quota import REFUSALS, exceeded_by, has_overrun
-from app.admission.quote import Quotes, quotes_in_force
+from app.admission.quote import Quotes, quotes_in_force, slots_now
 from app.admission.strata import read_book
 from app.domain.errors import (
     DrillImpossible,
@@ -221,7 +221,7 @@ def _read_basis(
 
     A quota comes before all other reasons, because it holds whatever the forecast says.
     """
-    slots = slots_left(cloud.available_slots(request.flavor), request.count)
+    slots = slots_left(slots_now(cloud, request.flavor, at_us), request.count)
     basis, refusal = _read_quote(cloud, request, at_us, slots, quotes)
     quota = exceeded_by(cloud, request, basis, at_us)
     return (basis, refusal) if quota is None else (replace(basis, quota=quota), REFUSALS[quota.kind])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from app.domain.values import Forecast
+from app.domain.values import Forecast, Guarantee
 from app.engine.cloud import Cloud
 from app.engine.outlook import Outlook
 
@@ -49,6 +49,13 @@ def quotes_in_force(quotes: Quotes, cloud: Cloud, flavors: Iterable[str], at_us:
     if cloud.policy.forecast is Forecast.REPLAY:
         return quotes
     return quotes.seen_from({flavor: cloud.outlook(flavor, at_us) for flavor in flavors})
+
+
+def slots_now(cloud: Cloud, flavor: str, at_us: int) -> int:
+    """Return the available slots of a flavor: the outlook's, where the forecast reads that anyway."""
+    if cloud.policy.forecast is Forecast.REPLAY or cloud.policy.guarantee is Guarantee.NONE:
+        return cloud.available_slots(flavor)
+    return cloud.outlook(flavor, at_us).slots
 
 
 def quotes_of_now(quotes: Quotes, cloud: Cloud, flavors: Iterable[str], at_us: int) -> Callable[[], Quotes]:

@@ -7,13 +7,11 @@ another unit, the books begin anew, with what runs then.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from operator import add
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.domain.budgets import Book, BudgetUnit
 from app.domain.events import InstanceEvicted, InstanceExtended, InstanceStarted, InstanceStopped, PolicyChanged
@@ -71,26 +69,20 @@ class Books:
 
     def of(self, probability: float, now_us: int) -> list[Book]:
         """Return the books of a promise, those of the shortest lifetimes first; see engine.books."""
-        policy, (promises, (place,)) = self._head.policy, self._promises([probability])
+        policy, asked, rows = self._head.policy, np.array([probability]), self._instances.rows
         by_core_hours = policy.budget is BudgetUnit.CORE_HOURS
-        asked, rows = np.array([probability]), self._instances.rows
-        borne, risky, parts = rows.borne(promises, asked, policy.strata_us, now_us, by_core_hours=by_core_hours)
-        return _books(policy, self._accounts_of(probability), self._means(), borne[place], risky[0], parts[0])
+        borne, risky, parts = rows.borne(asked, policy.strata_us, now_us, by_core_hours=by_core_hours)
+        return _books(policy, self._accounts_of(probability), self._means(), borne[0], risky[0], parts[0])
 
     def now(self, probabilities: Sequence[float], now_us: int) -> Callable[[], list[list[Book]]]:
-        """Return a function that returns the books of each promise as they are now, on any thread.
-
-        `probabilities` rise.
-        """
-        policy, promises, places = self._head.policy, *self._promises(probabilities)
+        """Return a function that returns the books of each promise as they are now, on any thread."""
+        policy, asked, rows = self._head.policy, np.array(probabilities, np.float64), self._instances.rows
         accounts, means = [self._accounts_of(probability) for probability in probabilities], self._means()
-        by_core_hours, asked = policy.budget is BudgetUnit.CORE_HOURS, np.array(probabilities, np.float64)
-        rows = self._instances.rows
-        found = rows.borne_now(promises, asked, policy.strata_us, now_us, by_core_hours=by_core_hours)
+        by_core_hours = policy.budget is BudgetUnit.CORE_HOURS
+        found = rows.borne_now(asked, policy.strata_us, now_us, by_core_hours=by_core_hours)
 
         def books() -> list[list[Book]]:
-            borne, *risky = found()
-            columns = zip(accounts, borne[places], *risky, strict=True)
+            columns = zip(accounts, *found(), strict=True)
             return [_books(policy, own, means, *of_promise) for own, *of_promise in columns]
 
         return books
@@ -111,11 +103,6 @@ class Books:
             for key in sorted(self._accounts):  # their order decides the last digits
                 sums[key[1]] = _plus(sums[key[1]], self._accounts[key])
         return [_mean(each) for each in sums]
-
-    def _promises(self, probabilities: Sequence[float]) -> tuple[NDArray[np.float64], list[int]]:
-        """Return all promises that have an account or are among these, rising, and the places of these."""
-        known = sorted({probability for probability, _ in self._accounts}.union(probabilities))
-        return np.array(known), [bisect_left(known, probability) for probability in probabilities]
 
     def _accounts_of(self, probability: float) -> list[BookAccount]:
         count = len(self._head.policy.strata_us) + 1

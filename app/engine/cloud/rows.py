@@ -130,20 +130,18 @@ class InstanceRows:
 
     def borne(
         self,
-        probabilities: NDArray[np.float64],
         asked: NDArray[np.float64],
         boundaries_us: tuple[int, ...],
         now_us: int,
         *,
         by_core_hours: bool,
     ) -> tuple[Ints, Ints, Ints]:
-        """Return what engine.books computes for running instances with these promises, and for the books asked for."""
-        bearers, deadlines_us = self._bearers(boundaries_us), self._room.cluster.deadline_us
-        return borne(bearers, deadlines_us, len(boundaries_us) + 1, probabilities, asked, now_us, by_core_hours)
+        """Return what engine.books computes for the books asked for, by their promises."""
+        bearers, cluster, count = self._bearers(boundaries_us), self._room.cluster, len(boundaries_us) + 1
+        return borne(bearers, cluster.deadline_us, cluster.is_spot, count, asked, now_us, by_core_hours)
 
     def borne_now(
         self,
-        probabilities: NDArray[np.float64],
         asked: NDArray[np.float64],
         boundaries_us: tuple[int, ...],
         now_us: int,
@@ -152,9 +150,9 @@ class InstanceRows:
     ) -> Callable[[], tuple[Ints, Ints, Ints]]:
         """Return a function that returns the same as things are now, on any thread."""
         bearers = Bearers._make(column.copy() for column in self._bearers(boundaries_us))
-        deadlines_us = self._room.cluster.deadline_us.copy()
+        deadlines_us, are_spot = self._room.cluster.deadline_us.copy(), self._room.cluster.is_spot.copy()
         count = len(boundaries_us) + 1
-        return lambda: borne(bearers, deadlines_us, count, probabilities, asked, now_us, by_core_hours)
+        return lambda: borne(bearers, deadlines_us, are_spot, count, asked, now_us, by_core_hours)
 
     def borne_by(
         self, owner: str, promises: Sequence[float], stratum: int, now_us: int, *, by_core_hours: bool
