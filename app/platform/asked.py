@@ -7,6 +7,7 @@ All calls of a request are counted from its first one, so their bounds do not ad
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -24,6 +25,24 @@ _line: ContextVar[float | None] = ContextVar("line", default=None)
 _is_reading: ContextVar[bool] = ContextVar("is_reading", default=False)
 _caller: ContextVar[Hashable] = ContextVar("caller", default=None)
 """The sender of the request; None before that is known, and for work that belongs to no request."""
+_askers: ContextVar[Askers | None] = ContextVar("askers", default=None)
+"""Those who wait together for what is asked now; None if it is asked for one request, or for nobody."""
+
+
+class Askers(Counter[Hashable]):
+    """Those who wait for something together, with the number of their requests; they come and go meanwhile."""
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """Count the sender of the present request among them within the block."""
+        caller = whose()
+        self[caller] += 1
+        try:
+            yield
+        finally:
+            self[caller] -= 1
+            if not self[caller]:
+                del self[caller]
 
 
 @contextmanager
@@ -98,7 +117,15 @@ def whose() -> Hashable:
 
 
 @contextmanager
-def for_all() -> Iterator[None]:
-    """Take connections within the block from the whole pool, and as nobody: the requests of others wait for it too."""
-    with set_within(_is_reading, value=False), set_within(_caller, None):
+def for_all(askers: Askers | None = None) -> Iterator[None]:
+    """Take connections within the block from the whole pool, and as nobody: the requests of others wait for it too.
+
+    If these are `askers`, their turn is that of any of them.
+    """
+    with set_within(_is_reading, value=False), set_within(_caller, None), set_within(_askers, askers):
         yield
+
+
+def asked_together() -> Askers | None:
+    """Return those who wait together for what is asked now; None if it is asked for one request, or for nobody."""
+    return _askers.get()

@@ -107,7 +107,8 @@ class Sequencer:
         submission = Submission(steps, asyncio.get_running_loop().create_future())
         self._waiting.add(submission)
         self._woken.set()
-        return await submission.answered
+        with self._appender.askers.joined():
+            return await submission.answered
 
     async def state(self) -> Cloud:
         """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""

@@ -7,7 +7,9 @@ import random
 
 import pytest
 
-from app.platform.database.places import OF_CALLER, ConnectionPlaces
+from app.platform.asked import Askers, asked_by, for_all
+from app.platform.database.places import OF_CALLER, ConnectionPlaces, PoolPlaces
+from app.platform.database.shared import SharedPlaces
 
 pytestmark = pytest.mark.anyio
 
@@ -103,3 +105,87 @@ async def test_no_place_is_lost_or_given_twice(seed: int) -> None:
     assert {type(one) for one in done} <= {type(None), asyncio.CancelledError}
     for caller in "abc":  # all are free again
         await asyncio.wait_for(places.take(caller), 1)
+
+
+async def test_who_asks_for_very_many_clouds_has_one_turn_like_others() -> None:
+    """The one cloud of another caller waits for one of them, and what both wait for goes with his turn."""
+    places, got = SharedPlaces(1), []
+    await places.take(["many"])
+
+    async def ask(cloud: str, *callers: str) -> None:
+        await places.take(callers)
+        got.append(cloud)
+        places.leave()
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(20):
+            group.create_task(ask(f"of many {number}", "many"))
+        group.create_task(ask("of both", "many", "few"))
+        group.create_task(ask("of few", "few"))
+        group.create_task(ask("of nobody"))
+        await settled()
+        places.leave()
+    assert got[:2] == ["of both", "of nobody"]
+    assert sorted(got[2:4]) == ["of few", "of many 0"]
+
+
+async def test_who_begins_to_wait_for_it_takes_part_at_once() -> None:
+    places, got = SharedPlaces(1), []
+    await places.take(["many"])
+    askers = {"a": ["many"], "b": ["many"]}
+
+    async def ask(cloud: str) -> None:
+        await places.take(askers[cloud])
+        got.append(cloud)
+
+    asked = [asyncio.create_task(ask(cloud)) for cloud in askers]
+    await settled()
+    askers["b"].append("few")
+    places.leave()
+    await settled()
+    assert got == ["b"]
+    for one in asked:
+        one.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_no_place_that_is_shared_is_lost_or_given_twice(seed: int) -> None:
+    rng, count, held = random.Random(seed), 3, 0
+    places = SharedPlaces(count)
+
+    async def use(callers: str) -> None:
+        nonlocal held
+        await places.take(callers)
+        held += 1
+        assert held <= count
+        try:
+            await asyncio.sleep(rng.random() / 1000)
+        finally:
+            held -= 1
+            places.leave()
+
+    tasks = [asyncio.create_task(use(rng.choice(["a", "b", "ab", "abc", ""]))) for _ in range(200)]
+    for _ in range(60):
+        await asyncio.sleep(rng.random() / 1000)
+        rng.choice(tasks).cancel()
+    done = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {type(one) for one in done} <= {type(None), asyncio.CancelledError}
+    for _ in range(count):  # all are free again
+        await asyncio.wait_for(places.take("a"), 1)
+
+
+async def test_a_call_for_all_who_wait_has_a_shared_place_and_one_for_nobody_none() -> None:
+    pool, askers = PoolPlaces(2), Askers()
+    asked_by("caller")
+    with askers.joined(), for_all(askers):
+        assert [*askers] == ["caller"]
+        shared = pool.of_now()
+        await shared.take()
+        await shared.take()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(pool.of_now().take(), 0.01)
+    assert not askers
+    with for_all():
+        assert pool.of_now() is None
+    await pool.of_now().take()

@@ -21,10 +21,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransactio
 from sqlalchemy.pool import NullPool
 
 from app.domain.errors import LogUnavailable
-from app.platform.asked import is_read, whose
 from app.platform.database.bounds import Bound, Bounds, PromptConnection, guard_by_current
 from app.platform.database.newer import NewerLogs
-from app.platform.database.places import places_in
+from app.platform.database.places import PoolPlaces
 from app.platform.database.shortage import Shortage
 from app.platform.database.stalled import StalledSessions
 
@@ -119,7 +118,7 @@ class Database:
         self._stalled = StalledSessions(self._execute_apart)
         self._bounds = Bounds(timeout_s, self._stalled.look)
         self._engine = _engine(self.url, timeout_s, pool_size=pool_size, max_overflow=0, pool_timeout=timeout_s)
-        self._reads, self._changes = places_in(pool_size)
+        self._places = PoolPlaces(pool_size)
         self._apart = _engine(self.url, timeout_s, poolclass=NullPool)
         self._lent = _engine(self.url, timeout_s, pool_size=_LENT_KEPT, max_overflow=-1, pool_use_lifo=True)
         for engine in (self._engine, self._lent):
@@ -225,18 +224,17 @@ class Database:
 
     @asynccontextmanager
     async def _share(self, bound: Bound) -> AsyncIterator[None]:
-        """Hold one of the places of requests in the pool, if this is somebody's request, or a read."""
-        caller = whose()
-        if caller is None and not is_read():
+        """Hold one of the places in the pool, unless the call is nobody's."""
+        place = self._places.of_now()
+        if place is None:
             yield
             return
-        places = self._reads if is_read() else self._changes
         with translated():
-            await bound.connected(places.take(caller))
+            await bound.connected(place.take())
         try:
             yield
         finally:
-            places.leave(caller)
+            place.leave()
 
     async def _execute_apart(self, sql: str) -> Rows:
         async with self.connection() as session:

@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
+from typing import NamedTuple
+
+from app.platform.asked import asked_together, is_read, whose
+from app.platform.database.shared import SharedPlaces
 
 OF_CALLER = 2
 """The places that one caller may have at a time."""
 _FOR_THE_LOGS = 2
 """So many connections are kept for what is no request's own: the logs, where decisions become durable."""
+
+
+class Place(NamedTuple):
+    """A place in the pool, to be taken and to be left."""
+
+    take: Callable[[], Awaitable[None]]
+    leave: Callable[[], None]
 
 
 class ConnectionPlaces:
@@ -68,7 +80,20 @@ class ConnectionPlaces:
                 self._waiting[caller] = line
 
 
-def places_in(pool_size: int) -> tuple[ConnectionPlaces, ConnectionPlaces]:
-    """Return the places of reads and of other requests in a pool of so many connections."""
-    reads = max(pool_size // 2, 1)
-    return ConnectionPlaces(reads), ConnectionPlaces(max(pool_size - reads - _FOR_THE_LOGS, 1))
+class PoolPlaces:
+    """The places in a pool of connections: of reads, of other requests, and of what callers wait for together."""
+
+    def __init__(self, pool_size: int) -> None:
+        reads = max(pool_size // 2, 1)
+        self._reads, self._logs = ConnectionPlaces(reads), SharedPlaces(pool_size)
+        self._changes = ConnectionPlaces(max(pool_size - reads - _FOR_THE_LOGS, 1))
+
+    def of_now(self) -> Place | None:
+        """Return what a call that is made now has to take; None if it is nobody's."""
+        caller, askers = whose(), asked_together()
+        if askers is not None:
+            return Place(partial(self._logs.take, askers), self._logs.leave)
+        if caller is None and not is_read():
+            return None
+        places = self._reads if is_read() else self._changes
+        return Place(partial(places.take, caller), partial(places.leave, caller))

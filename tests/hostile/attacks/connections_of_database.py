@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
+from hostile.stage import EMPTY
 from hostile.target import Target, attack
 from hostile.wire import request
 
@@ -22,6 +23,18 @@ async def single_reads_on_300(target: Target) -> None:
     numbers, token = count(), target.tokens["reader"]
     path = "/v1/clouds/target/instances/never-{}"
     await target.hammer(300, lambda: request("GET", path.format(next(numbers)), token))
+
+
+@attack("service")
+async def stops_of_nothing_in_40_clouds_on_200(target: Target) -> None:
+    """Stops of instances that were never there, in one cloud after the other: each log is asked."""
+    numbers, token = count(), target.tokens["manager"]
+
+    def stop() -> bytes:
+        number = next(numbers)
+        return request("DELETE", f"/v1/clouds/{EMPTY[number % len(EMPTY)]}/instances/never-{number}", token)
+
+    await target.hammer(200, stop)
 
 
 @attack("service", "log.unavailable")
