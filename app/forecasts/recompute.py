@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from time import perf_counter
@@ -35,7 +35,7 @@ from app.forecasts.disturbances import Disturbance, Disturbances
 from app.forecasts.places import Places
 from app.forecasts.rules import Run, TableSummary
 from app.forecasts.store.runs import Runs
-from app.forecasts.store.tables import Tables
+from app.forecasts.store.tables import EpochTaken, Tables
 from app.platform.database.lockids import forecast_lock
 from app.platform.database.locks import Locks
 from app.platform.telemetry.context import working_on
@@ -203,7 +203,7 @@ class Forecasts:
         if self._states.appender(run.cloud_id).loads != loads:
             raise LogUnavailable("the log was cut off or put back while its table was computed")
         wall_s = perf_counter() - began
-        with TRACES.span("publish", epoch=epoch):
+        with TRACES.span("publish", epoch=epoch), _while_locked():
             await self._tables.publish(run.cloud_id, epoch=epoch, epoch_us=due_us, seq=seq, data=data, wall_s=wall_s)
         RECOMPUTATION_S.observe(perf_counter() - began)
         as_of = to_datetime(due_us).isoformat()
@@ -271,6 +271,15 @@ class Forecasts:
                 replay.settings = settings
             replay.mark = None
         return replay
+
+
+@contextmanager
+def _while_locked() -> Iterator[None]:
+    """Take it for a disturbance if another worker was first: this one has lost the lock."""
+    try:
+        yield
+    except EpochTaken as error:
+        raise LogUnavailable(f"the lock was lost while a table was computed: {error}") from error
 
 
 def _forecaster(policy: Policy) -> Forecaster:

@@ -164,3 +164,36 @@ async def test_a_run_that_only_the_database_disturbed_is_tried_again_at_once(
             run = await succeeded(database, cloud_id, run.number)
             assert time.monotonic() - cut_s < 8, "a run that fails by itself waits for 30 s"
             assert run.epoch == number
+
+
+def publish_first(database_url: str, cloud_id: int, begun: threading.Event) -> None:
+    """Be a worker that has the lock now, and publishes the next table just before another one does."""
+    with psycopg.connect(database_url) as connection:
+        connection.execute(
+            "INSERT INTO quantile_table (cloud_id, epoch, epoch_us, seq, data, wall_s) "
+            "SELECT cloud_id, epoch + 1, epoch_us, seq, data, wall_s FROM quantile_table WHERE cloud_id = %s",
+            [cloud_id],
+        )
+        begun.set()
+        for _ in range(600):
+            if connection.execute("SELECT FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'").fetchall():
+                return
+            time.sleep(0.1)
+    raise AssertionError("nothing was published")
+
+
+async def test_a_run_that_lost_its_lock_to_a_faster_worker_is_tried_again_at_once(
+    database_url: str, database: Database
+) -> None:
+    policy = Policy(clock=Clock.EXTERNAL, sample_count=10)
+    cloud_id = await Clouds(database).create("overtaken", Recorded(1, CloudCreated(at_us=0, policy=policy)))
+    async with working(database_url):
+        first = await Runs(database).request(cloud_id, RunCause.EXTERNAL_CLOCK, SECOND_US)
+        await succeeded(database, cloud_id, first.number)
+        begun = threading.Event()
+        overtaking = asyncio.create_task(asyncio.to_thread(publish_first, database_url, cloud_id, begun))
+        assert await asyncio.to_thread(begun.wait, 20)
+        run = await Runs(database).request(cloud_id, RunCause.EXTERNAL_CLOCK, 2 * SECOND_US)
+        await overtaking
+        run = await succeeded(database, cloud_id, run.number)
+        assert (run.attempts, run.epoch) == (1, 3)
