@@ -3,15 +3,18 @@
 All calls of a request are counted from its first one, so their bounds do not add up
 (docs/decisions/0043-one-bound-on-the-database.md). Reads have a part of the connections
 (docs/decisions/0084-turns-of-callers.md), and each caller a few (docs/decisions/0274-few-connections-of-one-caller.md).
+Nobody waits in another one's line for them (docs/decisions/0281-turns-are-nobodys.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Hashable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from time import monotonic
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 
@@ -102,3 +105,41 @@ def for_all() -> Iterator[None]:
     """Take connections within the block from the whole pool, and as nobody: the requests of others wait for it too."""
     with set_within(_is_reading, value=False), set_within(_caller, None):
         yield
+
+
+class CommonTurns:
+    """So many turns at what requests of several callers wait for. Whoever has one asks the database as nobody.
+
+    Else it would stand in its caller's line with the turn, and everybody who waits for the turn would wait there too.
+    All locks and semaphores of the service are such turns, but for those that a test lists.
+    """
+
+    def __init__(self, count: int = 1) -> None:
+        self._turns = asyncio.Semaphore(count)
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncIterator[None]:
+        """Wait for a turn, and have it within the block."""
+        async with self._turns:
+            with for_all():
+                yield
+
+
+class TurnsAtEach:
+    """Turns at things by their keys: one at a time at each, `count` in all, and one of each caller, so that none has
+    all of them.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._places = CommonTurns(count)
+        self._of_keys = WeakValueDictionary[Hashable, CommonTurns]()
+        self._of_callers = WeakValueDictionary[Hashable, asyncio.Lock]()
+
+    @asynccontextmanager
+    async def taken(self, key: Hashable) -> AsyncIterator[None]:
+        """Wait for a turn at a thing, and have it within the block."""
+        caller = whose()
+        own = nullcontext() if caller is None else self._of_callers.setdefault(caller, asyncio.Lock())
+        turns = self._of_keys.setdefault(key, CommonTurns())
+        async with own, turns.taken(), self._places.taken():
+            yield

@@ -26,7 +26,7 @@ from time import monotonic, perf_counter
 from app.domain.errors import LogContended, LogUnavailable
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
-from app.platform.asked import counted_since, for_all, waiting_since
+from app.platform.asked import CommonTurns, counted_since, waiting_since
 from app.platform.telemetry.metrics import APPEND_S
 from app.platform.telemetry.tracing import TRACES
 from app.platform.turns import COLLECTOR
@@ -97,7 +97,7 @@ class Appender:
         self._loading: asyncio.Task[MarkedState] | None = None
         self._not_loaded_s, self._not_loaded = -inf, ""
         """The moment at which the database last let no state be loaded, and the reason."""
-        self._alone = asyncio.Lock()
+        self._alone = CommonTurns()
 
     @property
     def cloud(self) -> Cloud:
@@ -107,8 +107,8 @@ class Appender:
     async def current(self) -> Cloud:
         """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""
         asked_s = monotonic()
-        with waiting_since(asked_s), for_all():
-            async with self._alone:
+        with waiting_since(asked_s):
+            async with self._alone.taken():
                 if self._seen_s <= asked_s:  # else the log was read for another who waited, or written, since
                     self._in_sync = False
                     await self._catch_up()
@@ -118,8 +118,8 @@ class Appender:
         """Read what others wrote, if this process decided something lately: the next decision then need not."""
         if self._in_sync or monotonic() > self._decided_s + _KEEPS_UP_S:
             return
-        with waiting_since(monotonic()), for_all():
-            async with self._alone:
+        with waiting_since(monotonic()):
+            async with self._alone.taken():
                 await self._catch_up()
 
     async def close(self) -> None:
@@ -133,7 +133,7 @@ class Appender:
 
         Errors of `decide` are passed on, and the events that it applied are forgotten.
         """
-        async with self._alone:
+        async with self._alone.taken():
             conflicts = 0
             for _ in range(_TRIES):
                 try:
