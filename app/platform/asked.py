@@ -2,8 +2,9 @@
 
 All calls of a request are counted from its first one, so their bounds do not add up
 (docs/decisions/0043-one-bound-on-the-database.md). Reads have a part of the connections
-(docs/decisions/0084-turns-of-callers.md), and each caller a few (docs/decisions/0274-few-connections-of-one-caller.md).
-Nobody waits in another one's line for them (docs/decisions/0281-turns-are-nobodys.md).
+(docs/decisions/0084-turns-of-callers.md), and each caller a few (docs/decisions/0274-few-connections-of-one-caller.md),
+for which clouds have turns (docs/decisions/0282-turns-of-clouds.md). Nobody waits in another one's line for them
+(docs/decisions/0281-turns-are-nobodys.md).
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _line: ContextVar[float | None] = ContextVar("line", default=None)
 _is_reading: ContextVar[bool] = ContextVar("is_reading", default=False)
 _caller: ContextVar[Hashable] = ContextVar("caller", default=None)
 """The sender of the request; None before that is known, and for work that belongs to no request."""
+_group: ContextVar[Hashable] = ContextVar("group", default=None)
+"""The group that the sender belongs to."""
 
 
 @contextmanager
@@ -90,14 +93,20 @@ def is_read() -> bool:
     return _is_reading.get()
 
 
-def asked_by(caller: Hashable) -> None:
-    """Say from now on, within this request, whose it is."""
+def asked_by(caller: Hashable, group: Hashable = None) -> None:
+    """Say from now on, within this request, whose it is, and to which group of callers they belong."""
     _caller.set(caller)
+    _group.set(group)
 
 
 def whose() -> Hashable:
     """Return whose request makes a call now; None if it belongs to nobody's."""
     return _caller.get()
+
+
+def of_group() -> Hashable:
+    """Return the group of whoever makes a call now."""
+    return _group.get()
 
 
 @contextmanager

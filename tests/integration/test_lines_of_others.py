@@ -93,12 +93,12 @@ class _StoppedLine:
     def __init__(self, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self._left, self.stopped, take = after, asyncio.Event(), ConnectionPlaces.take
 
-        async def taken(places: ConnectionPlaces, caller: Hashable) -> None:
+        async def taken(places: ConnectionPlaces, caller: Hashable, group: Hashable) -> None:
             if caller == "loud" and not self._left:
                 self.stopped.set()
                 await asyncio.Event().wait()
             self._left -= caller == "loud"
-            await take(places, caller)
+            await take(places, caller, group)
 
         monkeypatch.setattr(ConnectionPlaces, "take", taken)
 

@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransactio
 from sqlalchemy.pool import NullPool
 
 from app.domain.errors import LogUnavailable
-from app.platform.asked import is_read, whose
+from app.platform.asked import is_read, of_group, whose
 from app.platform.database.bounds import Bound, Bounds, PromptConnection, guard_by_current
 from app.platform.database.newer import NewerLogs
 from app.platform.database.places import places_in
@@ -232,7 +232,7 @@ class Database:
             return
         places = self._reads if is_read() else self._changes
         with translated():
-            await bound.connected(places.take(caller))
+            await bound.connected(places.take(caller, of_group()))
         try:
             yield
         finally:

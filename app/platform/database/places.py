@@ -1,4 +1,4 @@
-"""Places of requests in the pool of connections: few of one caller at a time, and callers who wait have turns.
+"""Places of requests in the pool of connections: few of one caller at a time, and who waits has turns.
 
 Without them whoever has hundreds of connections to this service has the whole pool: each of its requests holds one
 for as long as the database takes, also where it waits for a row that another of its requests has locked.
@@ -17,20 +17,20 @@ _FOR_THE_LOGS = 2
 
 
 class ConnectionPlaces:
-    """So many places, `OF_CALLER` of one caller at most."""
+    """So many places, `OF_CALLER` of one caller at most. Callers belong to groups, and these have turns, too."""
 
     def __init__(self, count: int) -> None:
         self._free = count
         self._held: dict[Hashable, int] = {}
-        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
+        self._waiting: dict[Hashable, dict[Hashable, deque[asyncio.Future[None]]]] = {}
 
-    async def take(self, caller: Hashable) -> None:
-        """Wait for a place. The callers who wait have one each, in turns."""
-        if caller not in self._waiting and self._has_room(caller):
+    async def take(self, caller: Hashable, group: Hashable = None) -> None:
+        """Wait for a place. The groups that wait have one each, in turns, and so have the callers of a group."""
+        if caller not in self._waiting.get(group, ()) and self._has_room(caller):
             self._hold(caller)
             return
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(caller, deque()).append(turn)
+        self._waiting.setdefault(group, {}).setdefault(caller, deque()).append(turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -54,18 +54,26 @@ class ConnectionPlaces:
         self._held[caller] = self._held.get(caller, 0) + 1
 
     def _give(self) -> None:
-        """Give what is free to those who wait; who has got a place goes behind the other callers."""
-        for caller in [*self._waiting]:
-            if not self._has_room(caller):
-                continue
-            line = self._waiting.pop(caller)
-            while line and line[0].done():  # whoever has gone away
-                line.popleft()
-            if line:
-                self._hold(caller)
-                line.popleft().set_result(None)
-            if line:
-                self._waiting[caller] = line
+        """Give what is free to those who wait; who has got a place goes behind the others, and so does its group."""
+        for group in [*self._waiting]:
+            callers = self._waiting[group]
+            if any(self._has_room(caller) and self._give_one(callers, caller) for caller in [*callers]):
+                self._waiting[group] = self._waiting.pop(group)
+            if not callers:
+                del self._waiting[group]
+
+    def _give_one(self, callers: dict[Hashable, deque[asyncio.Future[None]]], caller: Hashable) -> bool:
+        """Give a place to one that waits; return False if all who waited have gone away."""
+        line = callers.pop(caller)
+        while line and line[0].done():
+            line.popleft()
+        if not line:
+            return False
+        self._hold(caller)
+        line.popleft().set_result(None)
+        if line:
+            callers[caller] = line
+        return True
 
 
 def places_in(pool_size: int) -> tuple[ConnectionPlaces, ConnectionPlaces]:

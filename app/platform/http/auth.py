@@ -238,7 +238,7 @@ async def identify(request: Request, token: bytes) -> Caller:
     if state.get("caller") is None:
         request.app.state.addresses.know((request.scope["client"] or (None,))[0])
     state["caller"] = caller
-    asked_by(caller.id)
+    asked_by(caller.id, caller.group)
     return caller
 
 
