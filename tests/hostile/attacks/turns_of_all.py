@@ -18,9 +18,9 @@ async def _in_a_line(target: Target, reads: int, *others: tuple[int, Callable[[]
     numbers, token = count(), target.tokens["venues"]
     path = "/v1/clouds/target/instances/never-{}"
     async with asyncio.TaskGroup() as group:
-        group.create_task(target.hammer(reads, lambda: request("GET", path.format(next(numbers)), token)))
         for connections, make in others:
             group.create_task(target.hammer(connections, make))
+        group.create_task(target.hammer(reads, lambda: request("GET", path.format(next(numbers)), token)))
 
 
 @attack("reader, service", looks=["/v1/clusters"])
@@ -47,12 +47,12 @@ async def costs_in_a_line(target: Target) -> None:
 
 @attack("reader", needs_venue=True, looks=["/v1/venues/few/quotes?at=2026-01-12T01:00:00Z&lifetime_s={}"])
 async def quotes_in_a_line(target: Target) -> None:
-    """Ask for quotes of a large venue, each as of another time, on two connections, beside 500 with single reads."""
+    """Ask for quotes of two venues, each as of another time, on a connection each, beside 500 with single reads."""
     numbers = count()
 
-    def ask() -> bytes:
+    def ask(venue: str) -> bytes:
         day, second = divmod(next(numbers) % 540, 60)
-        path = f"/v1/venues/many/quotes?lifetime_s=3600&{_AT.format(4 + day, second)}"
+        path = f"/v1/venues/{venue}/quotes?lifetime_s=3600&{_AT.format(4 + day, second)}"
         return request("GET", path, target.tokens["venues"])
 
-    await _in_a_line(target, 500, (2, ask))
+    await _in_a_line(target, 500, (1, lambda: ask("many")), (1, lambda: ask("few")))
