@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,12 +12,13 @@ from app.clusters.rules.costs import ClusterCost, cost_of
 from app.clusters.rules.deciding import pool_of
 from app.clusters.store.instances import started, started_as
 from app.domain.events import Recorded
+from app.platform.asked import TurnsAtEach
 from app.scheduling.rules.instances import end_in
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import NO_EVENT, EventLog, EventMark
 
-_LOGS_KEPT = 400
+_LOGS_KEPT, _LOGS_AT_ONCE = 400, 2
 _AT_ONCE = 10_000
 
 
@@ -49,7 +49,7 @@ class ClusterCosts:
     def __init__(self, clouds: Clouds, log: EventLog, scheduler: Scheduler, bids: BidCosts) -> None:
         self._clouds, self._log, self._scheduler, self._bids = clouds, log, scheduler, bids
         self._logs = OrderedDict[tuple[str, int], _OfLog]()
-        self._turn = asyncio.Lock()
+        self._turns = TurnsAtEach(_LOGS_AT_ONCE)
 
     async def read(self, cluster: KnownCluster) -> ClusterCost:
         """Return what the instances of a cluster cost up to now, at the prices of now.
@@ -62,9 +62,9 @@ class ClusterCosts:
         counts, used = defaultdict[str, int](int), defaultdict[str, int](int)
         for cloud in cluster.spec.clouds:
             _, now_us = await self._scheduler.present(cloud)
-            async with self._turn:
-                told = _servers(cluster, cloud)
-                found = await self._up_to_date(cluster.stored.name, await self._clouds.id_of(cloud), told)
+            key = cluster.stored.name, await self._clouds.id_of(cloud)
+            async with self._turns.taken(key):
+                found = await self._up_to_date(key, _servers(cluster, cloud))
                 for pool, times in found.times.items():
                     counts[pool] += times.count
                     used[pool] += times.ended_us
@@ -74,8 +74,8 @@ class ClusterCosts:
         bills = await self._bids.read(cluster)
         return cost_of(prices, {pool: (counts[pool], used[pool]) for pool in counts}, bills)
 
-    async def _up_to_date(self, name: str, cloud_id: int, told: Mapping[str, str]) -> _OfLog:
-        key = name, cloud_id
+    async def _up_to_date(self, key: tuple[str, int], told: Mapping[str, str]) -> _OfLog:
+        name, cloud_id = key
         found = self._logs.get(key, _OfLog())
         mark, is_same_log = await self._log.look(cloud_id, found.mark)
         if not is_same_log:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,10 +12,12 @@ from app.clusters.store.clusters import ClusterStore, KeyedEvent, ManagerLook, S
 from app.domain.errors import ClusterNotFound, TooManyClusters
 from app.domain.paging import Page
 from app.domain.times import SECOND_US, from_datetime
+from app.platform.asked import TurnsAtEach
 from app.scheduling.store.clouds import Clouds
 from app.venues.reads import VenueReads
 
 MOST_CLUSTERS = 100
+_READ_AT_ONCE = 2
 MANAGED_US = 30 * SECOND_US
 """A manager that has not told of a look for so long does not run, or cannot reach the service."""
 
@@ -50,7 +51,7 @@ class ClusterKeeper:
     def __init__(self, store: ClusterStore, clouds: Clouds, venues: VenueReads, now_us: Callable[[], int]) -> None:
         self._store, self._clouds, self._venues, self._now_us = store, clouds, venues, now_us
         self._pasts = OrderedDict[int, ClusterPast]()
-        self._turn = asyncio.Lock()
+        self._turns = TurnsAtEach(_READ_AT_ONCE)
 
     async def put(self, name: str, spec: ClusterSpec) -> KnownCluster:
         """Describe a cluster, which is made if it is not there. The same description again changes nothing.
@@ -110,15 +111,19 @@ class ClusterKeeper:
 
     async def _known(self, stored: StoredCluster) -> KnownCluster:
         """Return a cluster with its fold, brought up to the last event that its row tells of."""
-        async with self._turn:
-            past = self._pasts.setdefault(stored.id, ClusterPast())
-            self._pasts.move_to_end(stored.id)
-            if past.seq < stored.last_seq:
-                async for events in self._store.events(stored.id, past.seq):
-                    past.add(one.event for one in events)
-            while len(self._pasts) > MOST_CLUSTERS:
-                self._pasts.popitem(last=False)
+        past = self._pasts.setdefault(stored.id, ClusterPast())
+        self._pasts.move_to_end(stored.id)
+        while len(self._pasts) > MOST_CLUSTERS:
+            self._pasts.popitem(last=False)
+        if past.seq < stored.last_seq:
+            async with self._turns.taken(stored.id):
+                await self._read_on(past, stored)
         return KnownCluster(stored, spec_of(stored.spec), past, self._now_us())
+
+    async def _read_on(self, past: ClusterPast, stored: StoredCluster) -> None:
+        if past.seq < stored.last_seq:  # else somebody else has had a turn
+            async for events in self._store.events(stored.id, past.seq):
+                past.add(one.event for one in events)
 
 
 def _none(name: str) -> ClusterNotFound:

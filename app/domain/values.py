@@ -180,6 +180,11 @@ class Caller:
     cloud: str | None
 
     @property
+    def group(self) -> tuple[str, str]:
+        """The callers with whom it shares its turns: those of its cloud; without one, those whose names begin alike."""
+        return ("owner", self.name.partition(".")[0]) if self.cloud is None else ("cloud", self.cloud)
+
+    @property
     def project(self) -> str | None:
         """The only project whose instances the caller may see, its token's name up to the first dot; None: all."""
         return self.name.partition(".")[0] if self.role in {Role.PROJECT_READER, Role.PROJECT_MEMBER} else None

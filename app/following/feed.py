@@ -16,6 +16,7 @@ from time import monotonic
 
 from app.domain.errors import LogBroken, LogPutBack, TooManyStreams
 from app.domain.events import Recorded
+from app.platform.asked import CommonTurns
 from app.platform.telemetry.metrics import STREAMS
 from app.platform.turns import Turns
 from app.scheduling.log_heads import LogHeads
@@ -140,7 +141,7 @@ class Feed:
                 await turns.give()
                 return self._rendered(tail)
         is_looked_up = False
-        async with recent.reading:
+        async with recent.reading.taken():
             while recent.last_seq <= after_seq and recent.last_seq < reach:
                 try:
                     tail, mark = await self._log.after(cloud_id, recent.mark, _PAGE)
@@ -166,7 +167,7 @@ class _Recent:
         self.times_forgotten = times_forgotten
         self.before_seq = mark.seq
         self.mark = mark
-        self.reading = asyncio.Lock()
+        self.reading = CommonTurns()
         self._items: deque[Rendered] = deque()
 
     @property

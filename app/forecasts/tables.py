@@ -15,6 +15,7 @@ from app.forecast.table import QuantileTable
 from app.forecasts.rules import TableSummary
 from app.forecasts.store.runs import Runs
 from app.forecasts.store.tables import StoredTable, Tables
+from app.platform.asked import CommonTurns
 from app.platform.database.signals import Resync, Signal, TablePublished
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class TableCache:
         self._newest: dict[int, QuantileTable | None] = {}
         self._announced: defaultdict[int, asyncio.Event] = defaultdict(asyncio.Event)
         self._given_up_us: dict[int, int] = {}
-        self._loading: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._loading: defaultdict[int, CommonTurns] = defaultdict(CommonTurns)
 
     def newest(self, cloud_id: int) -> QuantileTable | None:
         """Return the table to decide with; None before the first. Another process may have a newer one."""
@@ -48,7 +49,7 @@ class TableCache:
 
     async def load(self, cloud_id: int) -> QuantileTable | None:
         """Load the cloud's newest published table and return it. It is decoded only if it differs from the one held."""
-        async with self._loading[cloud_id]:
+        async with self._loading[cloud_id].taken():
             held = self._newest.setdefault(cloud_id, None)
             newest = await self._tables.page(cloud_id, 1)
             if not newest or not is_of(held, newest[0]):

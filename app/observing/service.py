@@ -27,6 +27,7 @@ from app.judging.outcomes import Outcomes, SectionStanding, largest
 from app.observing.facts import ADMINS, OTHER, OTHERS, ClassFacts, CloudFacts, OwnerFacts, StandingFacts
 from app.observing.store import Observation, Observations
 from app.observing.truths import KeptTruths
+from app.platform.asked import CommonTurns
 from app.platform.clock import ServerClock
 from app.scheduling.owners import OwnerStanding, owners_of
 from app.scheduling.scheduler import Attainments, Scheduler
@@ -65,14 +66,14 @@ class CloudWatch:
         self._observations = observations
         self._truths = truths
         self._clock = clock
-        self._looking = asyncio.Lock()
-        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._looking = CommonTurns()
+        self._places = CommonTurns(_AT_ONCE)
         self._seen = SeenClouds()
         self._seen_until = 0.0
 
     async def clouds(self) -> SeenClouds:
         """Return the facts of every cloud by name, at most a second old."""
-        async with self._looking:
+        async with self._looking.taken():
             if monotonic() >= self._seen_until:
                 self._seen = await self._look_at_all()
                 self._seen_until = monotonic() + KEPT_S
@@ -86,7 +87,7 @@ class CloudWatch:
 
     async def _look(self, found: Observation) -> CloudFacts | None:
         """Return the facts of one cloud; None if they cannot be read in time."""
-        async with self._places:
+        async with self._places.taken():
             return await in_time(found.cloud, self._facts(found))
 
     async def _facts(self, found: Observation) -> CloudFacts:

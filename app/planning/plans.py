@@ -25,6 +25,7 @@ from app.planning.listing import PlanList, PlanSummary
 from app.planning.places import KnownPlaces, PlaceKind, PlanPlaces, Promises, pools_of
 from app.planning.store.plans import NewOutcome, PlanStore, PoolTally, StoredOutcome, StoredPlan
 from app.planning.telling import Content, plan_text, policy_of
+from app.platform.asked import CommonTurns
 from app.platform.telemetry.metrics import PLANNED_JOBS
 from app.platform.turns import Turns
 from app.venues.quoting import WINDOW_US
@@ -85,7 +86,7 @@ class Plans:
     def __init__(self, store: PlanStore, places: PlanPlaces, now_us: Callable[[], int]) -> None:
         self._store, self._places, self.now_us = store, places, now_us
         self._list = PlanList(store)
-        self._turn = asyncio.Lock()
+        self._turn = CommonTurns()
         self._work: ReplayWork | None = None
         self._is_stopping = False
 
@@ -108,7 +109,7 @@ class Plans:
             if request.clouds or request.peers:
                 raise PlanInvalid("clouds and peers are known as of now alone: leave out `at`, or them")
         promised = await self._places.ask_peers(request)  # before its turn: a slow peer holds up no other plan
-        async with self._turn:
+        async with self._turn.taken():
             if (known := await self._matching(request)) is not None:
                 return known
             content = await self._made(request, promised)

@@ -2,17 +2,21 @@
 
 All calls of a request are counted from its first one, so their bounds do not add up
 (docs/decisions/0043-one-bound-on-the-database.md). Reads have a part of the connections
-(docs/decisions/0084-turns-of-callers.md), and each caller a few (docs/decisions/0274-few-connections-of-one-caller.md).
+(docs/decisions/0084-turns-of-callers.md), and each caller a few (docs/decisions/0274-few-connections-of-one-caller.md),
+for which clouds have turns (docs/decisions/0282-turns-of-clouds.md). Nobody waits in another one's line for them
+(docs/decisions/0281-turns-are-nobodys.md).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Hashable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from time import monotonic
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 
@@ -27,6 +31,8 @@ _caller: ContextVar[Hashable] = ContextVar("caller", default=None)
 """The sender of the request; None before that is known, and for work that belongs to no request."""
 _askers: ContextVar[Askers | None] = ContextVar("askers", default=None)
 """Those who wait together for what is asked now; None if it is asked for one request, or for nobody."""
+_group: ContextVar[Hashable] = ContextVar("group", default=None)
+"""The group that the sender belongs to."""
 
 
 class Askers(Counter[Hashable]):
@@ -34,15 +40,15 @@ class Askers(Counter[Hashable]):
 
     @contextmanager
     def joined(self) -> Iterator[None]:
-        """Count the sender of the present request among them within the block."""
-        caller = whose()
-        self[caller] += 1
+        """Count the sender of the present request among them within the block, by its group if it has one."""
+        asker = whose() if of_group() is None else of_group()
+        self[asker] += 1
         try:
             yield
         finally:
-            self[caller] -= 1
-            if not self[caller]:
-                del self[caller]
+            self[asker] -= 1
+            if not self[asker]:
+                del self[asker]
 
 
 @contextmanager
@@ -106,14 +112,20 @@ def is_read() -> bool:
     return _is_reading.get()
 
 
-def asked_by(caller: Hashable) -> None:
-    """Say from now on, within this request, whose it is."""
+def asked_by(caller: Hashable, group: Hashable = None) -> None:
+    """Say from now on, within this request, whose it is, and to which group of callers they belong."""
     _caller.set(caller)
+    _group.set(group)
 
 
 def whose() -> Hashable:
     """Return whose request makes a call now; None if it belongs to nobody's."""
     return _caller.get()
+
+
+def of_group() -> Hashable:
+    """Return the group of whoever makes a call now."""
+    return _group.get()
 
 
 @contextmanager
@@ -129,3 +141,41 @@ def for_all(askers: Askers | None = None) -> Iterator[None]:
 def asked_together() -> Askers | None:
     """Return those who wait together for what is asked now; None if it is asked for one request, or for nobody."""
     return _askers.get()
+
+
+class CommonTurns:
+    """So many turns at what requests of several callers wait for. Whoever has one asks the database as nobody.
+
+    Else it would stand in its caller's line with the turn, and everybody who waits for the turn would wait there too.
+    All locks and semaphores of the service are such turns, but for those that a test lists.
+    """
+
+    def __init__(self, count: int = 1) -> None:
+        self._turns = asyncio.Semaphore(count)
+
+    @asynccontextmanager
+    async def taken(self, askers: Askers | None = None) -> AsyncIterator[None]:
+        """Wait for a turn, and have it within the block; `askers` as in `for_all`."""
+        async with self._turns:
+            with for_all(askers):
+                yield
+
+
+class TurnsAtEach:
+    """Turns at things by their keys: one at a time at each, `count` in all, and one of each caller, so that none has
+    all of them.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._places = CommonTurns(count)
+        self._of_keys = WeakValueDictionary[Hashable, CommonTurns]()
+        self._of_callers = WeakValueDictionary[Hashable, asyncio.Lock]()
+
+    @asynccontextmanager
+    async def taken(self, key: Hashable) -> AsyncIterator[None]:
+        """Wait for a turn at a thing, and have it within the block."""
+        caller = whose()
+        own = nullcontext() if caller is None else self._of_callers.setdefault(caller, asyncio.Lock())
+        turns = self._of_keys.setdefault(key, CommonTurns())
+        async with own, turns.taken(), self._places.taken():
+            yield

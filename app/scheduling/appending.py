@@ -26,7 +26,7 @@ from time import monotonic, perf_counter
 from app.domain.errors import LogContended, LogUnavailable
 from app.domain.events import Recorded
 from app.engine.cloud import Cloud
-from app.platform.asked import Askers, counted_since, for_all, waiting_since
+from app.platform.asked import Askers, CommonTurns, counted_since, for_all, waiting_since
 from app.platform.telemetry.metrics import APPEND_S
 from app.platform.telemetry.tracing import TRACES
 from app.platform.turns import COLLECTOR
@@ -97,7 +97,7 @@ class Appender:
         self._loading: asyncio.Task[MarkedState] | None = None
         self._not_loaded_s, self._not_loaded = -inf, ""
         """The moment at which the database last let no state be loaded, and the reason."""
-        self._alone = asyncio.Lock()
+        self._alone = CommonTurns()
         self.askers = Askers()
         """Those who wait for the state, or for a decision: a connection for the log has the turn of any of them."""
 
@@ -109,8 +109,8 @@ class Appender:
     async def current(self) -> Cloud:
         """Return the state as of the log's end. Read it before awaiting anything else, because it may change then."""
         asked_s = monotonic()
-        with self.askers.joined(), waiting_since(asked_s), for_all(self.askers):
-            async with self._alone:
+        with self.askers.joined(), waiting_since(asked_s):
+            async with self._alone.taken(self.askers):
                 if self._seen_s <= asked_s:  # else the log was read for another who waited, or written, since
                     self._in_sync = False
                     await self._catch_up()
@@ -120,8 +120,8 @@ class Appender:
         """Read what others wrote, if this process decided something lately: the next decision then need not."""
         if self._in_sync or monotonic() > self._decided_s + _KEEPS_UP_S:
             return
-        with waiting_since(monotonic()), for_all(self.askers):
-            async with self._alone:
+        with waiting_since(monotonic()):
+            async with self._alone.taken(self.askers):
                 await self._catch_up()
 
     async def close(self) -> None:
@@ -135,34 +135,30 @@ class Appender:
 
         Errors of `decide` are passed on, and the events that it applied are forgotten.
         """
-        async with self._alone:
-            with for_all(self.askers):
-                return await self._append_at_last(decide)
-
-    async def _append_at_last(self, decide: Decide) -> Sequence[Recorded]:
-        conflicts = 0
-        for _ in range(_TRIES):
-            try:
-                return await self._decide_once(decide)
-            except SeqConflict:
-                self._lost("conflict")
-                conflicts += 1
-                if conflicts >= _CONFLICTS:
-                    self._take_turns()
-                if conflicts == _ASKS_FOR_TURNS:
-                    await self._logs.heads.want_turns(self.cloud_id)
-            except TurnLost:
-                self._lost("turn_lost")
-                self._take_turns_until = 0.0
-            except InstanceTaken:
-                self._lost("instance_taken")
-                self.looks_up_starts = True
-            except (PredecessorMissing, StateBehind):
-                continue
-            except LogUnavailable:
-                self._lost("unavailable")
-                raise
-        raise LogContended(f"other writers were first {_TRIES} times in a row; nothing was decided")
+        async with self._alone.taken(self.askers):
+            conflicts = 0
+            for _ in range(_TRIES):
+                try:
+                    return await self._decide_once(decide)
+                except SeqConflict:
+                    self._lost("conflict")
+                    conflicts += 1
+                    if conflicts >= _CONFLICTS:
+                        self._take_turns()
+                    if conflicts == _ASKS_FOR_TURNS:
+                        await self._logs.heads.want_turns(self.cloud_id)
+                except TurnLost:
+                    self._lost("turn_lost")
+                    self._take_turns_until = 0.0
+                except InstanceTaken:
+                    self._lost("instance_taken")
+                    self.looks_up_starts = True
+                except (PredecessorMissing, StateBehind):
+                    continue
+                except LogUnavailable:
+                    self._lost("unavailable")
+                    raise
+            raise LogContended(f"other writers were first {_TRIES} times in a row; nothing was decided")
 
     async def _decide_once(self, decide: Decide) -> Sequence[Recorded]:
         try:

@@ -53,7 +53,7 @@ from app.domain.values import Clock, NodeStatus, Policy, Resources
 from app.engine.cloud import Cloud, Node
 from app.judging.attainment import Attainment, attainment_now
 from app.judging.outcomes import Outcomes, outcomes_now
-from app.platform.asked import for_all, waiting_since
+from app.platform.asked import CommonTurns, waiting_since
 from app.scheduling.sequencer import Sequencer, SequencerParts
 from app.scheduling.slots import beside, has_few_rows
 from app.scheduling.store.clouds import Clouds
@@ -97,9 +97,9 @@ class Scheduler:
         self._clouds = clouds
         self._parts = parts
         self._sequencers: dict[str, Sequencer] = {}
-        self._opening = asyncio.Lock()
+        self._opening = CommonTurns()
         self._is_stopping = False
-        self._attaining = asyncio.Semaphore(_ATTAINMENTS_AT_ONCE)
+        self._attaining = CommonTurns(_ATTAINMENTS_AT_ONCE)
 
     def new_policy(self, named: Mapping[str, Any]) -> Policy:
         """Return the policy that a cloud gets that is created now with these fields of its policy."""
@@ -278,7 +278,7 @@ class Scheduler:
         if has_few_rows(cloud):
             classes, outcomes = attainment_now(cloud, at_us), outcomes_now(cloud, at_us)
             return Attainments(cloud, cloud.policy, cloud.seq, at_us, classes(), outcomes())
-        async with self._attaining:
+        async with self._attaining.taken():
             cloud, at_us = await self.present(name)
             policy, seq = cloud.policy, cloud.seq
             read, count = attainment_now(cloud, at_us), outcomes_now(cloud, at_us)
@@ -346,9 +346,9 @@ class Scheduler:
         if name in self._sequencers:
             return self._sequencers[name]
         asked_s = monotonic()
-        async with self._opening:
+        async with self._opening.taken():
             if name not in self._sequencers:
-                with waiting_since(asked_s), for_all():
+                with waiting_since(asked_s):
                     await self._find(name)
                 self._sequencers[name] = Sequencer(partial(self._find, name), name, self._parts)
                 if self._is_stopping:

@@ -13,6 +13,7 @@ from typing import Any
 
 from app.admission.outcomes import Changed, Extended, Moved, Outcome, Started, Step, Stopped
 from app.domain.errors import Overloaded, ServiceStopping, TenureError
+from app.platform.asked import CommonTurns
 from app.platform.telemetry.tracing import TRACES
 
 logger = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ class Parking:
         self._line_up = line_up
         self._limit = limit
         self._waits: dict[int, _Wait] = {}
-        self._tables = asyncio.Semaphore(_TABLES_AT_ONCE)
+        self._tables = CommonTurns(_TABLES_AT_ONCE)
         self._closed: Exception | None = None
         self.count = 0
         """The number of steps that wait."""
@@ -133,7 +134,7 @@ class Parking:
     async def _wait(self, due_us: int) -> None:
         parked_s = monotonic()
         try:
-            async with self._tables:
+            async with self._tables.taken():
                 with TRACES.span("wait for table", [one.origin for one in self._waits[due_us].waiting]):
                     await self._wait_for(due_us, parked_s)
         except Exception as error:  # the waiting callers get it

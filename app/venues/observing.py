@@ -43,32 +43,33 @@ class _ReadPool(NamedTuple):
 
 
 class ObservedReads:
-    """Reads what was observed, and what providers told. `now_us` is the server's clock."""
+    """Reads what was observed, and what providers told. `now_us` is the server's clock.
+
+    One at a time asks for a venue.
+    """
 
     def __init__(self, store: ObservationStore, now_us: Callable[[], int]) -> None:
         self._store, self._now_us = store, now_us
         self._kept = OrderedDict[tuple[int, int, int], tuple[int, ObservedPools]]()
         self._known = OrderedDict[int, dict[int, _ReadPool]]()
-        self._turn = asyncio.Lock()
 
     async def of(self, venue: StoredVenue, pools: Sequence[StoredPool], at_us: int) -> SeenPools:
         """Return what is known of all pools of a venue by a time, from the 365 days before its day on."""
         key = venue.id, venue.version, at_us // DAY_US
-        async with self._turn:
-            newest_us, kept = self._kept.get(key, (0, None))
-            if kept is not None and at_us >= newest_us:
-                return SeenPools(kept, is_newest=True)
-            now_us = self._now_us()
-            last_us = at_us if at_us < now_us - DAY_US else now_us + AHEAD_US  # nothing is ever seen later
-            names = {pool.id: pool.name for pool in pools}
-            newest_us, known = await self._pools(venue, sorted(names), at_us, last_us)
-            rates = await self._store.rates(venue.id, sorted({name.provider for name in names.values()}))
-            observed = await asyncio.to_thread(_observed, known, names, rates)
-            is_newest = newest_us <= at_us < last_us
-            if is_newest:
-                self._kept[key] = newest_us, observed
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+        newest_us, kept = self._kept.get(key, (0, None))
+        if kept is not None and at_us >= newest_us:
+            return SeenPools(kept, is_newest=True)
+        now_us = self._now_us()
+        last_us = at_us if at_us < now_us - DAY_US else now_us + AHEAD_US  # nothing is ever seen later
+        names = {pool.id: pool.name for pool in pools}
+        newest_us, known = await self._pools(venue, sorted(names), at_us, last_us)
+        rates = await self._store.rates(venue.id, sorted({name.provider for name in names.values()}))
+        observed = await asyncio.to_thread(_observed, known, names, rates)
+        is_newest = newest_us <= at_us < last_us
+        if is_newest:
+            self._kept[key] = newest_us, observed
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
         return SeenPools(observed, is_newest)
 
     async def _pools(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
-from weakref import WeakValueDictionary
 
 from app.domain.errors import HistoryTooShort, PoolNotFound, PricesStale, TenureError, TimeAhead, VenueNotFound
 from app.domain.paging import Page
 from app.domain.times import DAY_US, HOUR_US, time_text
 from app.engine.cluster import Ints
+from app.platform.asked import TurnsAtEach
 from app.platform.telemetry.metrics import VENUE_QUOTES
 from app.venues.observing import ObservedReads
 from app.venues.quoting import WINDOW_US, QuotedPool, QuoteQuestion, quoted_by_capacity, quoted_by_price
@@ -108,8 +107,7 @@ class VenueReads:
         self._histories = OrderedDict[tuple[int, int, int], _KnownVenue]()
         self._pools = OrderedDict[tuple[int, int], Sequence[StoredPool]]()
         self._answers = OrderedDict[tuple[int, int, int, QuoteQuestion], VenueQuotes]()
-        self._turns = WeakValueDictionary[int, asyncio.Lock]()
-        self._places = asyncio.Semaphore(_VENUES_AT_ONCE)
+        self._turns = TurnsAtEach(_VENUES_AT_ONCE)
 
     async def warm_up(self) -> None:
         """Ask what a quote asks, of no venue: a connection takes several times as long for its first of a kind."""
@@ -176,7 +174,7 @@ class VenueReads:
         key = venue.id, venue.version, as_of_us, question
         answer = self._answers.get(key)
         if answer is None:
-            async with self._turn(venue):
+            async with self._turns.taken(venue.id):
                 answer = self._answers.get(key)  # another request of the same may have had its turn
                 if answer is None:
                     history = await self._history(venue, as_of_us)
@@ -207,7 +205,7 @@ class VenueReads:
             curves = await asyncio.to_thread(observed_curves, observed, pool.name, price, question)
             return FoundCurves(venue, pool, at_us, FIRST_EFFECT, curves, None)
         as_of_us = await self._as_of_us(venue, at_us)
-        async with self._turn(venue):
+        async with self._turns.taken(venue.id):
             known = await self._history(venue, as_of_us)
         trained = _fit_at(await self.model(venue), as_of_us)
         steps = known.prices.pools.get(pool.name)
@@ -227,7 +225,7 @@ class VenueReads:
 
     async def _history_of(self, venue: StoredVenue, at_us: int) -> VenueHistory:
         as_of_us, types = await self._newest_us(venue, at_us), await self._store.types(venue.id)
-        async with self._turn(venue):
+        async with self._turns.taken(venue.id):
             known = await self._history(venue, as_of_us)
         observed, trained = None, None
         if venue.revoked_by is RevokedBy.PRICE:
@@ -239,7 +237,7 @@ class VenueReads:
 
     async def observed(self, venue: StoredVenue, at_us: int) -> ObservedPools:
         """Return what is known of survival where machines end for lack of capacity."""
-        async with self._turn(venue):
+        async with self._turns.taken(venue.id):
             return (await self._observing.of(venue, await self._all_pools(venue), at_us)).observed
 
     async def _observed(self, venue: StoredVenue, question: QuoteQuestion, at_us: int) -> VenueQuotes:
@@ -250,7 +248,7 @@ class VenueReads:
         key = venue.id, venue.version, at_us // DAY_US, question
         answer = self._answers.get(key)
         if answer is None or at_us < answer.as_of_us:
-            async with self._turn(venue):
+            async with self._turns.taken(venue.id):
                 pools = await self._all_pools(venue)
                 observed, is_newest = await self._observing.of(venue, pools, at_us)
                 found = await asyncio.to_thread(quoted_by_capacity, pools, observed, question)
@@ -277,13 +275,6 @@ class VenueReads:
         if error is not None:
             raise error
         return found
-
-    @asynccontextmanager
-    async def _turn(self, venue: StoredVenue) -> AsyncIterator[None]:
-        """Wait until nobody else reads this venue, and few read others."""
-        lock = self._turns.setdefault(venue.id, asyncio.Lock())
-        async with lock, self._places:
-            yield
 
     async def _all_pools(self, venue: StoredVenue) -> Sequence[StoredPool]:
         key = venue.id, venue.version

@@ -63,6 +63,9 @@ def _tell(trial: Trial, violations: list[str]) -> None:
     if attack.who == "peer":
         before, during = p99(trial.before.offers) * 1000, p99(trial.during.offers) * 1000
         _say(f"    an honest peer's offers: p99 {before:.0f} ms before, {during:.0f} ms during it")
+    if attack.looks:
+        before, during = p99(trial.before.looks) * 1000, p99(trial.during.looks) * 1000
+        _say(f"    an honest reader's looks: p99 {before:.0f} ms before, {during:.0f} ms during it")
     for violation in violations:
         _say(f"    {violation}")
 

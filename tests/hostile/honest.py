@@ -1,6 +1,6 @@
 """The honest caller's process: starts and stops in a cloud of its own, and probes, at moments that were set before.
 
-Each line of its standard input is a number of seconds; for each it goes on so long and answers with what it measured.
+Each line of its standard input tells for how many seconds, and what else to read; it answers with what it measured.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, product
 
 from hostile.wire import Closed, Wire, request
 
 _APART_S = 0.025
 _OFFERS_APART_S = 0.05
 _PROBES_APART_S = 0.25
+_LOOKS_APART_S = 0.25
 _FRESH_EVERY = 10
 """Each of so many starts comes over a new connection."""
 _PATIENCE_S = 15.0
@@ -28,26 +30,27 @@ SHARED = "shared"
 
 @dataclass
 class Measured:
-    """Times of starts, of a peer's offers and of probes in seconds, from the moment at which each was due; and all
-    statuses.
+    """Times of starts, of a peer's offers, of probes and of a reader's looks in seconds, from the moment at which each
+    was due; and all statuses.
     """
 
     starts: list[float] = field(default_factory=list)
     offers: list[float] = field(default_factory=list)
     probes: list[float] = field(default_factory=list)
     statuses: Counter[str] = field(default_factory=Counter)
+    looks: list[float] = field(default_factory=list)
 
 
 class Honest:
-    """The caller. `token` is a member's of its own cloud, `peer` that of a peer."""
+    """The caller. `token` is a member's of its own cloud, `peer` a peer's, `onlooker` a reader's of all clouds."""
 
-    def __init__(self, port: int, token: str, peer: str) -> None:
+    def __init__(self, port: int, token: str, peer: str, onlooker: str) -> None:
         self._port = port
-        self._token, self._peer = token, peer
+        self._token, self._peer, self._onlooker = token, peer, onlooker
         self._numbers = count()
         self._idle: list[Wire] = []
 
-    async def measure(self, seconds: float) -> Measured:
+    async def measure(self, seconds: float, looks: Sequence[str]) -> Measured:
         """Go on for so long, and wait for what is open then."""
         found, begun = Measured(), time.monotonic()
         async with asyncio.TaskGroup() as group:
@@ -57,6 +60,8 @@ class Honest:
                 group.create_task(self._offer(found, begun + number * _OFFERS_APART_S))
             for number in range(int(seconds / _PROBES_APART_S)):
                 group.create_task(self._probe(found, begun + number * _PROBES_APART_S))
+            for path, number in product(looks, range(int(seconds / _LOOKS_APART_S))):
+                group.create_task(self._look(found, begun + number * _LOOKS_APART_S, path))
         return found
 
     async def _start(self, found: Measured, due: float, *, fresh: bool) -> None:
@@ -86,6 +91,12 @@ class Honest:
             found.statuses[f"probe {status}"] += 1
         found.probes.append(time.monotonic() - due)
 
+    async def _look(self, found: Measured, due: float, path: str) -> None:
+        await asyncio.sleep(due - time.monotonic())
+        status = await self._ask(request("GET", path.format(next(self._numbers) + 60), self._onlooker), fresh=False)
+        found.looks.append(time.monotonic() - due)
+        found.statuses[f"look {status}"] += 1
+
     async def _ask(self, content: bytes, fresh: bool) -> str:
         try:
             async with asyncio.timeout(_PATIENCE_S):
@@ -114,9 +125,9 @@ class Honest:
 async def main() -> None:
     """Measure as often as asked."""
     told = json.loads(sys.stdin.readline())
-    honest = Honest(told["port"], told["token"], told["peer"])
+    honest = Honest(told["port"], told["token"], told["peer"], told["onlooker"])
     while line := await asyncio.to_thread(sys.stdin.readline):
-        found = await honest.measure(float(line))
+        found = await honest.measure(**json.loads(line))
         sys.stdout.write(json.dumps(vars(found)) + "\n")
         sys.stdout.flush()
 

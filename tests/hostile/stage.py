@@ -25,7 +25,8 @@ from hostile.honest import SHARED
 ADMIN = "tnr_admin-under-attack"
 _START_S = 180.0
 _BATCH = 1000
-VENUE, POOLS = "many", 20_000
+VENUES = {"many": 20_000, "few": 200}
+"""Venues with so many pools each."""
 
 _UNASKED = {"guarantee": "none"}
 CLOUDS: dict[str, dict[str, Any]] = {
@@ -59,6 +60,7 @@ TOKENS = {
     "mallory": ("member", "owned"),
     "alice": ("member", "owned"),
     "venues": ("reader", None),
+    "onlooker": ("reader", None),
     "tenants.one": ("project_member", "target"),
     "manager": ("service", None),
     "peer": ("peer", None),
@@ -124,16 +126,20 @@ class Stage:
             _furnish(admin, self.tokens)
 
     def open_venue(self) -> None:
-        """Import a large venue, unless it is there: prices of twelve days, one a day."""
-        if self._has_venue:
-            return
-        self._has_venue, file = True, self._directory / "prices.csv"
+        """Import a large venue and a small one, unless they are there: prices of twelve days, one a day."""
+        if not self._has_venue:
+            for name, pools in VENUES.items():
+                self._import_venue(name, pools)
+        self._has_venue = True
+
+    def _import_venue(self, name: str, pools: int) -> None:
+        file = self._directory / f"{name}.csv"
         with file.open("w") as prices:
             prices.write("provider,region,zone,instance_type,product,time,price,currency\n")
-            for number, day in product(range(POOLS), range(1, 13)):
+            for number, day in product(range(pools), range(1, 13)):
                 words = f"aws,us-east-1,us-east-1{number % 6},c{number // 6}.large,Linux/UNIX"
                 prices.write(f"{words},2026-01-{day:02}T00:00:00Z,0.0{1 + (number + day) % 8},USD\n")
-        command = [sys.executable, "-m", "app.cli", "venue", "import", VENUE, str(file)]
+        command = [sys.executable, "-m", "app.cli", "venue", "import", name, str(file)]
         here = Path(__file__).parents[2]
         subprocess.run(command, env=clean_environment() | self._settings, cwd=here, check=True, stdout=subprocess.PIPE)
 
@@ -178,6 +184,9 @@ def _furnish(admin: httpx2.Client, tokens: dict[str, str]) -> None:
     for name, (role, cloud) in TOKENS.items():
         made = _post(admin, "/v1/tokens", {"name": name, "role": role} | ({"cloud": cloud} if cloud else {}))
         tokens[name] = made["token"]
+    for name, cloud in (("own", HONEST), ("theirs", "target")):
+        cluster = {"max_nodes": 4, "pools": [{"name": "all", "cloud": cloud, "flavor": "small"}]}
+        assert admin.put(f"/v1/clusters/{name}", json=cluster).is_success
     for name in ("honest_peer", "hostile_peer"):
         _post(admin, "/v1/peers", {"name": name, "url": "https://192.0.43.8", "cloud": "theirs", "token": "none"})
     _fill(admin, "target", 3000, [86_400])

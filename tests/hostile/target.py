@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -104,19 +104,23 @@ class Attack:
     least_s: float = 0.0
     """Shorter it cannot be tried."""
     needs_venue: bool = False
+    looks: tuple[str, ...] = ()
+    """Paths that an honest reader asks for meanwhile; {} in one is another number each time."""
 
 
 ATTACKS: dict[str, Attack] = {}
 """By name, in the order in which they run."""
 
 
-def attack(who: str, *promised: str, least_s: float = 0.0, needs_venue: bool = False) -> Callable[[Run], Run]:
+def attack(
+    who: str, *promised: str, least_s: float = 0.0, needs_venue: bool = False, looks: Sequence[str] = ()
+) -> Callable[[Run], Run]:
     """Enter a function in the table of attacks; its name and docstring are the attack's."""
 
     def enter(run: Run) -> Run:
         name = run.__name__  # type: ignore[attr-defined]
         what = (run.__doc__ or "").split("\n")[0].rstrip(".")
-        ATTACKS[name] = Attack(name, who, what, run, frozenset(promised), least_s, needs_venue)
+        ATTACKS[name] = Attack(name, who, what, run, frozenset(promised), least_s, needs_venue, (*looks,))
         return run
 
     return enter

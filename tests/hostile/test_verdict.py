@@ -55,6 +55,14 @@ def test_another_peers_offers_are_measured_where_a_peer_attacks() -> None:
     assert slow.violations() == ["an honest peer's offers lost 0.200 s at p99"]
 
 
+def test_a_readers_looks_have_the_bound_of_their_own() -> None:
+    slow = trial()
+    slow.before.looks, slow.during.looks = [0.1] * 10, [0.4] * 10
+    assert slow.violations() == []
+    slow.during.looks[-1] = 0.6
+    assert slow.violations() == ["an honest reader's p99 0.600 s is above 0.500 s"]
+
+
 def test_an_attack_that_did_nothing_was_not_tried() -> None:
     idle = trial()
     idle.counts.clear()

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import httpx2
@@ -72,7 +72,8 @@ class Trials:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._honest = Speaker("honest")
-        told = {"token": stage.tokens[CLOUD], "peer": stage.tokens["honest_peer"]}
+        tokens = stage.tokens
+        told = {"token": tokens[CLOUD], "peer": tokens["honest_peer"], "onlooker": tokens["onlooker"]}
         self._honest.tell(json.dumps({"port": stage.port} | told))
 
     def close(self) -> None:
@@ -89,10 +90,10 @@ class Trials:
             told = {"port": self._stage.port, "tokens": self._stage.tokens, "seconds": seconds, "address": address}
             attacker.tell(json.dumps(told))
             attacker.hear()
-            before = self._measure(quiet_s)
+            before = self._measure(quiet_s, attack.looks)
             with peak_of(self._stage.api) as peak:
                 attacker.tell("go")
-                during = self._measure(seconds)
+                during = self._measure(seconds, attack.looks)
                 result = json.loads(attacker.hear())
         finally:
             attacker.close()
@@ -101,10 +102,10 @@ class Trials:
             wrong.append(f"the service was not itself again {_QUIET_S:.0f} s after the attack")
         return Trial(attack, before, during, peak[0] / _MIB, Counter(result["counts"]), wrong)
 
-    def _measure(self, seconds: float) -> Measured:
-        self._honest.tell(str(seconds))
+    def _measure(self, seconds: float, looks: Sequence[str]) -> Measured:
+        self._honest.tell(json.dumps({"seconds": seconds, "looks": looks}))
         told = json.loads(self._honest.hear())
-        return Measured(told["starts"], told["offers"], told["probes"], Counter(told["statuses"]))
+        return Measured(told["starts"], told["offers"], told["probes"], Counter(told["statuses"]), told["looks"])
 
     def _is_quiet_again(self) -> bool:
         give_up_at, in_a_row = time.monotonic() + _QUIET_S, 0

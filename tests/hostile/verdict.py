@@ -15,7 +15,7 @@ TIMES_UNLOADED = 5
 MOST_MEMORY_MIB = 600
 OFFERS_LOSE_S = 0.1
 """The most that a peer's attack may add to the p99 of another peer's offers."""
-_GOOD = frozenset({"start 201", "stop 204", "probe 200", "offer 201", "withdrawal 200"})
+_GOOD = frozenset({"start 201", "stop 204", "probe 200", "offer 201", "withdrawal 200", "look 200"})
 _TAIL_LINES = 20
 
 
@@ -33,7 +33,7 @@ class Trial:
     @property
     def bound_s(self) -> float:
         """The p99 that the honest caller must not exceed."""
-        return max(GOOD_P99_S, TIMES_UNLOADED * p99(self.before.starts))
+        return _bound_s(self.before.starts)
 
     def violations(self) -> list[str]:
         """Return what the attack brought about and must not, in words; nothing where the service held."""
@@ -42,6 +42,8 @@ class Trial:
             found.append(f"honest p99 {p99(self.during.starts):.3f} s is above {self.bound_s:.3f} s")
         if p99(self.during.probes) > max(1.0, self.bound_s):
             found.append(f"probes took {p99(self.during.probes):.3f} s")
+        if p99(self.during.looks) > (bound_s := _bound_s(self.before.looks)):
+            found.append(f"an honest reader's p99 {p99(self.during.looks):.3f} s is above {bound_s:.3f} s")
         lost = p99(self.during.offers) - p99(self.before.offers)
         if self.attack.who == "peer" and lost > OFFERS_LOSE_S:
             found.append(f"an honest peer's offers lost {lost:.3f} s at p99")
@@ -56,6 +58,10 @@ class Trial:
     def _is_fault(self, told: str) -> bool:
         status, _, code = told.partition(" ")
         return status.startswith("5") and not (status == "503" and code in self.attack.promised)
+
+
+def _bound_s(before: Sequence[float]) -> float:
+    return max(GOOD_P99_S, TIMES_UNLOADED * p99(before))
 
 
 def p99(times: Sequence[float]) -> float:

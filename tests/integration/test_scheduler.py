@@ -473,7 +473,7 @@ async def test_a_cloud_that_does_not_answer_is_said_so_and_the_others_are_told(
     try:
         async with running(Process(process.database)) as other:
             sequencer = await other.scheduler._sequencer(stalled)
-            async with sequencer._appender._alone, asyncio.timeout(20):
+            async with sequencer._appender._alone.taken(), asyncio.timeout(20):
                 seen = await look(other)
     finally:
         await process.database.execute(f"UPDATE event SET version = 1 WHERE cloud_id = {broken_id} AND seq = 2")

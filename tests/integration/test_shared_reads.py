@@ -141,7 +141,7 @@ async def test_who_joins_a_load_gets_what_came_since_it_began(sides: tuple[Side,
 async def test_who_waited_while_the_state_was_forgotten_reads_the_log(sides: tuple[Side, Side]) -> None:
     one, _ = sides
     seq = await add_node(one)
-    async with one.appender._alone:
+    async with one.appender._alone.taken():
         asking = asyncio.create_task(one.appender.current())
         await asyncio.sleep(0)
         one.appender._seen_s = monotonic()  # as after an append that began since

@@ -190,6 +190,20 @@ DISTRIBUTIONS: dict[str, tuple[set[str], set[str]]] = {
     "tenure-nova-filter": ({"nova", "keystoneauth1"}, {"oslo_config", "oslo_log"}),
 }
 """Distributions of their own: the libraries that each depends on, and those that always come with them."""
+OTHER_TURNS = {
+    "app/platform/asked.py": "they are built on it",
+    "app/platform/turns.py": "turns of the processor, in which nothing is asked",
+    "app/platform/database/locks.py": "over a connection of its own",
+    "app/platform/http/dear.py": "each line is one caller's",
+    "app/platform/outbound/asking.py": "the network is asked, not the database",
+    "app/platform/outbound/keystone.py": "the network is asked, not the database",
+    "app/platform/outbound/posting.py": "the network is asked, not the database",
+    "app/federation/contacts.py": "the work of workers is nobody's",
+    "app/federation/steps.py": "the work of workers is nobody's",
+    "app/federation/transfers.py": "the work of workers is nobody's",
+    "app/forecasts/recompute.py": "the work of workers is nobody's",
+}
+"""Files with locks or semaphores of their own, and why nobody waits at them in another caller's line."""
 BOTH_SIDES_OF_THE_WIRE = {
     "BudgetUnit", "Clock", "Conflict", "EvictionPolicy", "Forbidden", "Forecast", "Guarantee", "Json", "Market",
     "NotFound", "Placement", "PolicyChange", "RequestInvalid", "Resources", "Role", "Unauthenticated",
@@ -359,6 +373,13 @@ def test_pure_rooms_draw_random_numbers_from_a_seed_only() -> None:
         if called(call).split(".")[-1] not in with_seed or not (call.args or call.keywords)
     ]
     assert wrong == []
+
+
+def test_who_has_a_turn_asks_the_database_as_nobody() -> None:
+    """All else that requests wait for is `CommonTurns` (docs/decisions/0281-turns-are-nobodys.md)."""
+    kinds = {"asyncio.Lock", "asyncio.Semaphore", "asyncio.BoundedSemaphore", "asyncio.Condition"}
+    nodes = ((path, node) for path in APP for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute))
+    assert {place(path) for path, node in nodes if ast.unparse(node) in kinds} == OTHER_TURNS.keys()
 
 
 def test_functions_are_short() -> None:

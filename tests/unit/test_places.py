@@ -7,9 +7,9 @@ import random
 
 import pytest
 
+from app.domain.values import Caller, Role
 from app.platform.asked import Askers, asked_by, for_all
-from app.platform.database.places import OF_CALLER, ConnectionPlaces, PoolPlaces
-from app.platform.database.shared import SharedPlaces
+from app.platform.database.places import OF_CALLER, ConnectionPlaces, PoolPlaces, SharedPlaces
 
 pytestmark = pytest.mark.anyio
 
@@ -57,6 +57,33 @@ async def test_callers_who_wait_have_turns() -> None:
     assert got == ["a", "b", "c", "a", "b", "a"]
 
 
+async def test_groups_that_wait_have_turns() -> None:
+    """Very many callers of one group count as one; within a group callers have turns, as without any other group."""
+    places, got = ConnectionPlaces(1), []
+    await places.take("first")
+
+    async def ask(caller: str) -> None:
+        await places.take(caller, caller[0])
+        got.append(caller)
+        places.leave(caller)
+
+    async with asyncio.TaskGroup() as group:
+        for caller in ("a1", "a1", "a2", "a3", "a4", "b1", "b1", "c1"):
+            group.create_task(ask(caller))
+        await settled()
+        places.leave("first")
+    assert got == ["a1", "b1", "c1", "a2", "b1", "a3", "a4", "a1"]
+
+
+def test_tokens_of_one_cloud_are_a_group() -> None:
+    def group(name: str, cloud: str | None) -> object:
+        return Caller(1, name, Role.READER, cloud).group
+
+    assert group("m1.reader", "shop") == group("m2.reader", "shop")
+    assert group("lab.ann", None) == group("lab.bob", None)
+    assert len({group("shop", "shop"), group("shop", None), group("lab.ann", None)}) == 3
+
+
 async def test_who_goes_away_leaves_its_place_to_others() -> None:
     places = ConnectionPlaces(1)
     await places.take("first")
@@ -87,7 +114,7 @@ async def test_no_place_is_lost_or_given_twice(seed: int) -> None:
     places, held = ConnectionPlaces(count), dict.fromkeys("abcd", 0)
 
     async def use(caller: str) -> None:
-        await places.take(caller)
+        await places.take(caller, "ab" if caller in "ab" else "cd")
         held[caller] += 1
         assert sum(held.values()) <= count
         assert held[caller] <= OF_CALLER

@@ -24,7 +24,7 @@ from starlette.types import Scope
 
 from app.domain.errors import CloudNotFound, IdentityUnavailable, LogUnavailable
 from app.domain.values import Caller, Role
-from app.platform.asked import asked_by, asked_since
+from app.platform.asked import CommonTurns, asked_by, asked_since
 from app.platform.http.errors import Forbidden, ScopeInsufficient, Unauthenticated
 from app.platform.http.rates import COSTS, PEER_MESSAGES, Rates
 
@@ -101,12 +101,12 @@ class Authenticator:
         self._tokens = tokens
         self._known: dict[bytes, tuple[float, Caller]] = {}
         self._asked: dict[bytes, _LookUp] = {}
-        self._strangers = asyncio.Semaphore(_STRANGERS_AT_ONCE)
-        self._foreign_strangers = asyncio.Semaphore(_FOREIGN_STRANGERS_AT_ONCE)
+        self._strangers = CommonTurns(_STRANGERS_AT_ONCE)
+        self._foreign_strangers = CommonTurns(_FOREIGN_STRANGERS_AT_ONCE)
         self._foreign_asked: set[bytes] = set()
         self._listed: frozenset[bytes] = frozenset()
         self._listed_s = -inf
-        self._listing = asyncio.Lock()
+        self._listing = CommonTurns()
 
     def known(self, token: bytes) -> Caller | None:
         """Return the token's caller if it was valid when last checked. Makes no query."""
@@ -115,7 +115,7 @@ class Authenticator:
 
     async def is_listed(self, token: bytes) -> bool:
         """Return True if the token was valid a few seconds ago. Many guesses cost the database one query together."""
-        async with self._listing:
+        async with self._listing.taken():
             if monotonic() - self._listed_s > LISTED_S:
                 with suppress(LogUnavailable):  # who was listed will get this error
                     self._listed = await self._tokens().valid_hashes()
@@ -170,7 +170,7 @@ class Authenticator:
     async def _ask(self, token_hash: bytes, token: bytes, look_up: _LookUp) -> None:
         strangers = self._foreign_strangers if self._tokens().is_foreign(token) else self._strangers
         asked_since()  # to stand in the line of strangers is a part of the request's one bound
-        async with nullcontext() if token_hash in self._known else strangers:
+        async with nullcontext() if token_hash in self._known else strangers.taken():
             look_up.asked_s = monotonic()
             caller = await self._tokens().find(token)
         if caller is None:
@@ -238,7 +238,7 @@ async def identify(request: Request, token: bytes) -> Caller:
     if state.get("caller") is None:
         request.app.state.addresses.know((request.scope["client"] or (None,))[0])
     state["caller"] = caller
-    asked_by(caller.id)
+    asked_by(caller.id, caller.group)
     return caller
 
 

@@ -1,6 +1,16 @@
 """The attacks, by who makes them; importing this enters all of them in the table."""
 
-from hostile.attacks import admins, connections, connections_of_database, members, nobodies, peers, readers, venues
+from hostile.attacks import (
+    admins,
+    connections,
+    connections_of_database,
+    members,
+    nobodies,
+    peers,
+    readers,
+    turns_of_all,
+    venues,
+)
 from hostile.target import ATTACKS, Attack
 
 __all__ = [
@@ -13,5 +23,6 @@ __all__ = [
     "nobodies",
     "peers",
     "readers",
+    "turns_of_all",
     "venues",
 ]
