@@ -7,7 +7,6 @@ import io
 import json
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from uuid import uuid4
@@ -23,7 +22,7 @@ from app.commands.output import STDERR, STDOUT, print_json
 from app.commands.pricefiles import time_of
 from app.commands.words import percent
 from app.domain.inputs import InputError, parse_duration
-from app.domain.times import SECOND_US, age_text, from_datetime, to_datetime
+from app.domain.times import SECOND_US, age_text, from_datetime, seconds, to_datetime
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.plans import PlanAnswer, PlannedJobAnswer, VenueRecordAnswer
 
@@ -32,13 +31,16 @@ _NEARLY_SURE = 1.0 - 1e-9
 """A mean of shares that are 1, but for what adding them loses."""
 _KNOWN = {
     "jobs": (
-        "id", "work_s", "deadline", "on_type", "compute_units", "memory_mib", "value", "penalty", "parallelism", "sigma"
+        "id", "work_s", "deadline", "deadline_after_s", "on_type", "compute_units", "memory_mib", "value", "penalty",
+        "parallelism", "sigma",
     ),
     "rates": ("name", "zone", "price", "on_demand_price", "lost_in_a_month", "compute_units", "memory_mib"),
 }  # fmt: skip
 """The columns of files, as the service names the fields of an entry."""
 _WORDS = {"id", "on_type", "deadline", "name", "zone"}
 _WHOLE = {"memory_mib"}
+_ENDS = {"deadline", "deadline_after_s", "value"}
+"""Any of these says until when a job may run."""
 
 JobFiles = Annotated[list[Path], typer.Argument(metavar="JOBS...", help="Jobs: CSV or JSON with work_s and deadline.")]
 Venues = Annotated[list[str], typer.Option("--venues", metavar="NAME,...", help="Venues whose pools may run them.")]
@@ -133,7 +135,7 @@ def plan(
     with in_options(_lines("jobs", entries) | _lines("rates", told)):
         answer = client.make_plan(
             id_ or f"plan-{uuid4().hex[:12]}",
-            _with_deadline([one.body for one in entries], deadline, at_us),
+            _with_deadline([one.body for one in entries], deadline),
             **_places(venues, clouds, peers, told),
             probability=probability,
             checkpoint=None if checkpoint is None else _checkpoint(checkpoint),
@@ -270,22 +272,25 @@ def _check_header(path: Path, names: Sequence[str], kind: str) -> None:
         raise InputError(f"{path}, line 1: unknown column {unknown[0]!r}; {kind} have the columns {known}")
 
 
-def _with_deadline(jobs: list[dict[str, Any]], deadline: str | None, plan_us: int | None) -> list[dict[str, Any]]:
+def _with_deadline(jobs: list[dict[str, Any]], deadline: str | None) -> list[dict[str, Any]]:
     """Return the jobs with ids and, where they have neither deadline nor value, the one that was given."""
-    at_us = None if deadline is None else _deadline_us(deadline, plan_us)
-    given = {} if at_us is None else {"deadline": to_datetime(at_us).isoformat()}
-    return [{"id": f"job-{number}", **({} if "value" in job else given), **job} for number, job in enumerate(jobs, 1)]
+    given = {} if deadline is None else _deadline(deadline)
+    return [
+        {"id": f"job-{number}", **({} if _ENDS & job.keys() else given), **job} for number, job in enumerate(jobs, 1)
+    ]
 
 
-def _deadline_us(text: str, plan_us: int | None) -> int:
-    """Return a deadline that is a time, or so long after the time that is planned as of."""
+def _deadline(text: str) -> dict[str, Any]:
+    """Return the field of a deadline that is a time, or so long after the plan.
+
+    The service counts from its plan's time: the same words again are the same request.
+    """
     try:
-        after_us = parse_duration(text)
+        return {"deadline_after_s": seconds(parse_duration(text))}
     except InputError:
         at_us = time_of(text, "--deadline")
         assert at_us is not None
-        return at_us
-    return after_us + (from_datetime(datetime.now(UTC)) if plan_us is None else plan_us)
+        return {"deadline": to_datetime(at_us).isoformat()}
 
 
 def _places(venues: list[str], clouds: list[str], peers: list[str], rates: Sequence[_Entry]) -> dict[str, Any]:
