@@ -77,7 +77,7 @@ def check(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = 
     The exit code is 1 if something is missing here, or no pool would surely sell a node now.
     """
     with _cluster(file, url, token) as cluster:
-        offers = [
+        offers: list[dict[str, Any]] = [
             {"pool": pool.name, "cloud": pool.cloud, "would_sell": is_sold, "says": says}
             for pool, says, is_sold in cluster.buyer.offers()
         ]

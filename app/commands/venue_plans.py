@@ -188,7 +188,7 @@ def outcome(
     if as_json:
         print_json(json_of(answer))
     else:
-        end = "failed" if answer.ended_at is None else f"done at {answer.ended_at:%Y-%m-%d %H:%M}"
+        end = "failed" if answer.ended_at is None else f"done at {answer.ended_at:%Y-%m-%d %H:%M} UTC"
         STDOUT.print(
             f"{plan}, {job}: {end}; said {figure(answer.said_cost)}, paid {figure(answer.cost)}", highlight=False
         )
@@ -335,7 +335,7 @@ def _print(answer: PlanAnswer, *, as_json: bool) -> None:
     if as_json:
         print_json(json_of(answer))
         return
-    title = f"{answer.id}, as of {answer.as_of:%Y-%m-%d %H:%M}, {answer.currency or 'costs'}"
+    title = f"{answer.id}, as of {answer.as_of:%Y-%m-%d %H:%M} UTC, {answer.currency or 'costs'}"
     print_fitting(STDOUT, _COLUMNS, [_row(job) for job in answer.jobs], title)
     cost = (
         ""
@@ -347,7 +347,7 @@ def _print(answer: PlanAnswer, *, as_json: bool) -> None:
     STDOUT.print(f"all jobs: expected {figure(answer.expected_cost)}{cost}{fixed}", highlight=False, soft_wrap=True)
     for venue in answer.venues:
         if venue.is_stale:
-            when, age = f"{venue.as_of:%Y-%m-%d %H:%M}", from_datetime(answer.as_of) - from_datetime(venue.as_of)
+            when, age = f"{venue.as_of:%Y-%m-%d %H:%M} UTC", from_datetime(answer.as_of) - from_datetime(venue.as_of)
             line = f"{venue.name}: its newest price is of {when}, {age_text(age)} before the plan"
             STDERR.print(line, highlight=False, soft_wrap=True)
     for one in answer.left_out:

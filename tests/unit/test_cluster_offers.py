@@ -30,8 +30,6 @@ def test_a_quote_that_is_too_short_is_no_refusal(
     client = Mock()
     client.flavor.return_value = SimpleNamespace(available_slots=slots)
     client.cloud.return_value = SimpleNamespace(policy=SimpleNamespace(guarantee="pooled"))
-    client.quotes.return_value = SimpleNamespace(
-        quotes=[SimpleNamespace(lifetime_s=7344.9, eviction_probability=0.01)]
-    )
+    client.quotes.return_value = SimpleNamespace(quotes=[SimpleNamespace(lifetime_s=7344.9, eviction_probability=0.01)])
     buyer = Buyer(ClusterWanted(name="lab", shared="/srv/lab", pools=(pool,)), client)
     assert [*buyer.offers()] == [(pool, says, is_sold)]
