@@ -39,6 +39,7 @@ _SAID = {
     "less_than_equal": "must be at most {le}",
     "too_short": "must have at least {min_length} characters",
     "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
 }
 """The sentence for each kind of error that the settings' validator finds; its own words are for programmers."""
 

@@ -44,3 +44,7 @@ def test_every_check_of_the_whole_is_tried():
 @pytest.mark.parametrize("value", ["foo", "https://", "ftp://host/v3", "http://host:port", "http://a host/"])
 def test_a_url_names_a_host(monkeypatch: pytest.MonkeyPatch, name: str, value: str):
     assert told(monkeypatch, {name: value}) == f"TENURE_{name}: {URL}"
+
+
+def test_a_word_that_is_none_of_a_list_is_told_in_plain_words(monkeypatch: pytest.MonkeyPatch):
+    assert told(monkeypatch, {"KEYSTONE_ROLES": "member=boss"}).startswith("TENURE_KEYSTONE_ROLES: must be 'reader', ")
