@@ -39,6 +39,7 @@ _SAID = {
     "less_than_equal": "must be at most {le}",
     "too_short": "must have at least {min_length} characters",
     "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
 }
 """The sentence for each kind of error that the settings' validator finds; its own words are for programmers."""
 
@@ -77,8 +78,7 @@ def read_settings(**options: object) -> Settings:
     try:
         settings = Settings(**given)
     except ValidationError as error:
-        wrong = [f"{_source(str(one['loc'][0]), given)}: {_said(one)}" for one in error.errors()]
-        raise InputError("; ".join(wrong)) from None
+        raise InputError("; ".join(_wrong(one, given) for one in error.errors())) from None
     _check_database(settings, given)
     return settings
 
@@ -137,6 +137,11 @@ def _check_not_empty(given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if isinstance(value, str) and not value.strip():
             raise InputError(f"{_source(name, given)}: the value is empty")
+
+
+def _wrong(error: ErrorDetails, given: Mapping[str, object]) -> str:
+    """Return the sentence for an error. Settings that contradict each other have no one place; it names them itself."""
+    return f"{_source(str(error['loc'][0]), given)}: {_said(error)}" if error["loc"] else error["msg"]
 
 
 def _said(error: ErrorDetails) -> str:

@@ -15,6 +15,7 @@ from app.commands.output import (
     STDOUT,
     check_writable,
     command_line,
+    interruptible,
     print_json,
     progress_bar,
     write_report,
@@ -161,7 +162,9 @@ def _run(evaluations: Sequence[Evaluation], report: Path | None, *, baselines: b
     from app.workbench.matrix import run_matrix  # noqa: PLC0415 - as above
 
     check_writable(report)
-    with progress_bar("evaluating") as progress:
+    folders = {one.log.parent for one in evaluations if one.log is not None}
+    kept = f"the logs of the runs that were done are in {folders.pop()}" if folders and len(evaluations) > 1 else ""
+    with interruptible(kept or "nothing is kept"), progress_bar("evaluating") as progress:
         return run_matrix(evaluations, baselines=baselines, progress=progress)
 
 

@@ -27,6 +27,7 @@ from app.commands.output import (
 )
 from app.commands.workloads import eviction_policy
 from app.domain.inputs import InputError, parse_bytes, platform_text, probability_fault
+from app.workbench.wholefiles import whole_file
 
 if TYPE_CHECKING:
     from app.workbench.evaluate import EventSink
@@ -151,7 +152,7 @@ def _run(
     fates: list[JobFate] = []
     told = fates.append if report is not None else None
     with (
-        interruptible("nothing is kept" if log is None else f"nothing is kept but the events so far, in {log}"),
+        interruptible("nothing is kept"),
         _writing(log, scenario.nodes) as sinks,
         progress_bar("evaluating" if open_line is None else "driving") as progress,
     ):
@@ -228,19 +229,20 @@ def _share(text: str) -> float:
 
 @contextmanager
 def _writing(folder: Path | None, names: Mapping[str, Any]) -> Iterator[dict[str, EventSink]]:
-    """Open a file in the folder for the events of each cloud."""
+    """Open a file in the folder for the events of each cloud. They come whole or not at all."""
     from app.workbench.logcsv import LogWriter  # noqa: PLC0415 - as above
 
-    with ExitStack() as opened:
-        sinks: dict[str, EventSink] = {}
+    if folder is not None:
         try:
-            for name in names if folder is not None else ():
-                assert folder is not None
-                folder.mkdir(parents=True, exist_ok=True)
-                file = opened.enter_context((folder / f"{name}.csv").open("w", encoding="utf-8", newline=""))
-                sinks[name] = LogWriter(file)
+            folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{folder}: {error.strerror}") from error
+    with ExitStack() as opened:
+        sinks: dict[str, EventSink] = {}
+        for name in names if folder is not None else ():
+            assert folder is not None
+            part = opened.enter_context(whole_file(folder / f"{name}.csv"))
+            sinks[name] = LogWriter(opened.enter_context(part.open("w", encoding="utf-8", newline="")))
         yield sinks
 
 

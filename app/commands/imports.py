@@ -251,7 +251,7 @@ def _print(told: dict[str, Any]) -> None:
     platform = f"{counted(told['nodes'], 'node')}, {counted(told['cores'], 'core')}"
     lines = [
         f"cloud {told['cloud']}: {done}",
-        f"the past: {days:.1f} days, from {told['begins_at'][:16]} to {told['ends_at'][:16]}",
+        f"the past: {days:.1f} days, from {told['begins_at'][:16]} to {told['ends_at'][:16]} UTC",
         f"platform: {platform}; flavors {', '.join(told['flavors'])}",
         f"on-demand: {on_demand['admitted']} of {on_demand['requested']} admitted"
         + (f"; spot: {spot['admitted']} of {spot['requested']}, {spot['evicted']} evicted" if spot["requested"] else "")

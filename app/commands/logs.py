@@ -11,7 +11,7 @@ import typer
 
 from app.commands import options
 from app.commands.options import on_cloud
-from app.commands.output import STDOUT, print_json, progress_bar
+from app.commands.output import STDOUT, interruptible, print_json, progress_bar
 from app.commands.workloads import eviction_policy, writing
 from app.domain.inputs import InputError, parse_nodes
 from app.domain.names import node_name
@@ -96,5 +96,9 @@ def _in_words(totals: Totals) -> str:
 def export(client: TenureClient, cloud: str, *, out: options.Out = None, overwrite: options.Overwrite = False) -> None:
     """Write a running cloud's whole event log as CSV."""
     client.cloud(cloud)  # before the file is touched: the service answers and has the cloud
-    with writing(out, overwrite=overwrite) as file, progress_bar("exporting") as progress:
+    with (
+        interruptible("the log is not whole" if out is None else f"nothing was written to {out}"),
+        writing(out, overwrite=overwrite) as file,
+        progress_bar("exporting") as progress,
+    ):
         export_log(client, cloud, file or sys.stdout, progress=progress)

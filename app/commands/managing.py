@@ -41,6 +41,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing.")]
 _FOLLOW_S = 0.5
 _REPORT_S = 10.0
 _ONE = "example.toml"
+_SELLS = {True: "yes", False: "no", None: "unknown"}
 
 
 def register(clusters: typer.Typer) -> None:
@@ -73,10 +74,10 @@ def _read(file: Path, client: TenureClient) -> BatchCluster:
 def check(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
     """Tell if the cluster could be made here, and what each pool's cloud would say to a node now. Nothing is changed.
 
-    The exit code is 1 if something is missing here, or no pool would sell a node now.
+    The exit code is 1 if something is missing here, or no pool would surely sell a node now.
     """
     with _cluster(file, url, token) as cluster:
-        offers = [
+        offers: list[dict[str, Any]] = [
             {"pool": pool.name, "cloud": pool.cloud, "would_sell": is_sold, "says": says}
             for pool, says, is_sold in cluster.buyer.offers()
         ]
@@ -89,7 +90,7 @@ def check(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json = 
     else:
         for lack in lacks:
             print_text(Text(f"missing: {lack}"))
-        rows = [offer | {"would_sell": "yes" if offer["would_sell"] else "no"} for offer in offers]
+        rows = [offer | {"would_sell": _SELLS[offer["would_sell"]]} for offer in offers]
         _table(("pool", "cloud", "would_sell", "says"), rows)
     if lacks or not any(offer["would_sell"] for offer in offers):
         raise typer.Exit(1)

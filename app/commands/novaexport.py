@@ -17,6 +17,7 @@ from app.commands import novapast, options
 from app.commands.novapast import NovaAsked, from_databases
 from app.commands.output import STDERR, interruptible, progress_bar
 from app.domain.inputs import InputError
+from app.workbench.wholefiles import whole_file
 
 _NOT_WHOLE = "the file was not finished"
 _KEY_BYTES = 32
@@ -87,18 +88,8 @@ def _write(lines: Iterable[str], out: Path | None, *, overwrite: bool) -> int:
     """Write the lines, and return how many. A file comes whole or not at all."""
     if out is None:
         return _compress(lines, sys.stdout.buffer)
-    if out.exists() and not overwrite:
-        raise InputError(f"{out} is there already: --overwrite replaces it")
-    part = out.with_name(f"{out.name}.part")
-    try:
-        with part.open("wb") as file:
-            count = _compress(lines, file)
-        part.replace(out)
-    except OSError as error:
-        raise InputError(f"{error.filename or part}: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)
-    return count
+    with whole_file(out, may_replace=overwrite) as part, part.open("wb") as file:
+        return _compress(lines, file)
 
 
 def _compress(lines: Iterable[str], file: BinaryIO) -> int:

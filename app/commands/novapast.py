@@ -67,6 +67,16 @@ Since = Annotated[
 ]
 
 
+_OPTIONS_OF = {
+    "database": ("nova",),
+    "cell": ("nova",),
+    "api_database": ("nova",),
+    "os_cloud": ("openstack",),
+    "since": ("nova", "openstack"),
+}
+"""The sources that read an option. Files tell what they need themselves."""
+
+
 class NovaAsked(NamedTuple):
     """The options that name the parts of an OpenStack. `source`: nova or openstack; None if files are read."""
 
@@ -90,6 +100,7 @@ def of_nova(command: Callable[..., None]) -> Callable[..., None]:
 
     def told(
         *,
+        context: typer.Context,
         source: Source = None,
         database: Database = None,
         cell: Cells = None,
@@ -98,9 +109,19 @@ def of_nova(command: Callable[..., None]) -> Callable[..., None]:
         since: Since = None,
         **given: Any,  # noqa: ANN401 - as the command
     ) -> None:
+        _check_contradictions(source, context)
         command(NovaAsked(source, database, cell or [], api_database, os_cloud, since), **given)
 
     return with_options(told, command, 1)
+
+
+def _check_contradictions(source: str | None, context: typer.Context) -> None:
+    """Raise InputError for an option of another source. A variable is none: it may be set for other commands."""
+    for name, sources in _OPTIONS_OF.items():
+        told_by = context.get_parameter_source(name)
+        if source not in sources and told_by is not None and told_by.name == "COMMANDLINE":
+            option, of = name.replace("_", "-"), " or ".join(f"--from {one}" for one in sources)
+            raise InputError(f"--{option} is for {of}: leave it out")
 
 
 def nova_past(asked: NovaAsked, files: list[Path] | None) -> NovaPast | None:
@@ -130,8 +151,6 @@ def from_databases(asked: NovaAsked) -> NovaPast:
 
 
 def _by_interface(asked: NovaAsked) -> NovaPast:
-    if asked.database is not None or asked.cells or asked.api_database is not None:
-        raise InputError("--from openstack reads no database: leave --database, --cell and --api-database out")
     try:
         from app.nova.past.interface import NovaInterface  # noqa: PLC0415 - OpenStack's libraries are slow to load
     except ModuleNotFoundError as error:

@@ -27,7 +27,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from app.domain.inputs import InputError
+from app.workbench.wholefiles import check_place, whole_file
 
 if TYPE_CHECKING:
     from tenure_client.forms.answer import Answer
@@ -73,21 +73,15 @@ def command_line() -> str:
 
 
 def check_writable(path: Path | None) -> None:
-    """Raise InputError if the file cannot be written: now, and not after minutes of work."""
-    if path is None:
-        return
-    try:
-        path.open("a", encoding="utf-8").close()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
+    """Raise InputError if the file, if there is one, cannot be written: now, and not after minutes of work."""
+    if path is not None:
+        check_place(path)
 
 
 def write_report(path: Path, page: str) -> None:
     """Write a report's page, and tell where."""
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
+    with whole_file(path) as part:
+        part.write_text(page, encoding="utf-8")
     STDERR.print(f"report: {path}", highlight=False, soft_wrap=True)
 
 

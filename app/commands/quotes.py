@@ -106,7 +106,7 @@ def _print(answer: QuotesAnswer) -> None:
     caption = (
         f"bound: what the history certifies for the {of} lifetime; windows: how many independent pieces of evidence "
         f"that rests on\n{followed if sampled else ''}"
-        f"epoch {answer.epoch}, of {moment(answer.epoch_at)}; expires {moment(answer.expires_at)}"
+        f"epoch {answer.epoch}, of {moment(answer.epoch_at)} UTC; expires {moment(answer.expires_at)} UTC"
     )
     print_text(Text(caption, style="dim"))
 

@@ -73,7 +73,7 @@ def sla(client: TenureClient, cloud: str, *, as_json: options.Json = False) -> N
         print_json(json_of(answer))
     else:
         guarantee = answer.guarantee.replace("_", " ")
-        print_text(Text(f"{cloud}: guarantee {guarantee}, as of {moment(answer.as_of)}", style="bold"))
+        print_text(Text(f"{cloud}: guarantee {guarantee}, as of {moment(answer.as_of)} UTC", style="bold"))
         pooled = any(found.budget is not None for found in answer.classes)
         columns = (*_COLUMNS, *_BUDGET) if pooled else _COLUMNS
         if answer.classes:

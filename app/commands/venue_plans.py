@@ -7,7 +7,6 @@ import io
 import json
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from uuid import uuid4
@@ -23,7 +22,7 @@ from app.commands.output import STDERR, STDOUT, print_json
 from app.commands.pricefiles import time_of
 from app.commands.words import percent
 from app.domain.inputs import InputError, parse_duration
-from app.domain.times import SECOND_US, age_text, from_datetime, to_datetime
+from app.domain.times import SECOND_US, age_text, from_datetime, seconds, to_datetime
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.plans import PlanAnswer, PlannedJobAnswer, VenueRecordAnswer
 
@@ -32,13 +31,16 @@ _NEARLY_SURE = 1.0 - 1e-9
 """A mean of shares that are 1, but for what adding them loses."""
 _KNOWN = {
     "jobs": (
-        "id", "work_s", "deadline", "on_type", "compute_units", "memory_mib", "value", "penalty", "parallelism", "sigma"
+        "id", "work_s", "deadline", "deadline_after_s", "on_type", "compute_units", "memory_mib", "value", "penalty",
+        "parallelism", "sigma",
     ),
     "rates": ("name", "zone", "price", "on_demand_price", "lost_in_a_month", "compute_units", "memory_mib"),
 }  # fmt: skip
 """The columns of files, as the service names the fields of an entry."""
 _WORDS = {"id", "on_type", "deadline", "name", "zone"}
 _WHOLE = {"memory_mib"}
+_ENDS = {"deadline", "deadline_after_s", "value"}
+"""Any of these says until when a job may run."""
 
 JobFiles = Annotated[list[Path], typer.Argument(metavar="JOBS...", help="Jobs: CSV or JSON with work_s and deadline.")]
 Venues = Annotated[list[str], typer.Option("--venues", metavar="NAME,...", help="Venues whose pools may run them.")]
@@ -133,7 +135,7 @@ def plan(
     with in_options(_lines("jobs", entries) | _lines("rates", told)):
         answer = client.make_plan(
             id_ or f"plan-{uuid4().hex[:12]}",
-            _with_deadline([one.body for one in entries], deadline, at_us),
+            _with_deadline([one.body for one in entries], deadline),
             **_places(venues, clouds, peers, told),
             probability=probability,
             checkpoint=None if checkpoint is None else _checkpoint(checkpoint),
@@ -186,7 +188,7 @@ def outcome(
     if as_json:
         print_json(json_of(answer))
     else:
-        end = "failed" if answer.ended_at is None else f"done at {answer.ended_at:%Y-%m-%d %H:%M}"
+        end = "failed" if answer.ended_at is None else f"done at {answer.ended_at:%Y-%m-%d %H:%M} UTC"
         STDOUT.print(
             f"{plan}, {job}: {end}; said {figure(answer.said_cost)}, paid {figure(answer.cost)}", highlight=False
         )
@@ -270,22 +272,25 @@ def _check_header(path: Path, names: Sequence[str], kind: str) -> None:
         raise InputError(f"{path}, line 1: unknown column {unknown[0]!r}; {kind} have the columns {known}")
 
 
-def _with_deadline(jobs: list[dict[str, Any]], deadline: str | None, plan_us: int | None) -> list[dict[str, Any]]:
+def _with_deadline(jobs: list[dict[str, Any]], deadline: str | None) -> list[dict[str, Any]]:
     """Return the jobs with ids and, where they have neither deadline nor value, the one that was given."""
-    at_us = None if deadline is None else _deadline_us(deadline, plan_us)
-    given = {} if at_us is None else {"deadline": to_datetime(at_us).isoformat()}
-    return [{"id": f"job-{number}", **({} if "value" in job else given), **job} for number, job in enumerate(jobs, 1)]
+    given = {} if deadline is None else _deadline(deadline)
+    return [
+        {"id": f"job-{number}", **({} if _ENDS & job.keys() else given), **job} for number, job in enumerate(jobs, 1)
+    ]
 
 
-def _deadline_us(text: str, plan_us: int | None) -> int:
-    """Return a deadline that is a time, or so long after the time that is planned as of."""
+def _deadline(text: str) -> dict[str, Any]:
+    """Return the field of a deadline that is a time, or so long after the plan.
+
+    The service counts from its plan's time: the same words again are the same request.
+    """
     try:
-        after_us = parse_duration(text)
+        return {"deadline_after_s": seconds(parse_duration(text))}
     except InputError:
         at_us = time_of(text, "--deadline")
         assert at_us is not None
-        return at_us
-    return after_us + (from_datetime(datetime.now(UTC)) if plan_us is None else plan_us)
+        return {"deadline": to_datetime(at_us).isoformat()}
 
 
 def _places(venues: list[str], clouds: list[str], peers: list[str], rates: Sequence[_Entry]) -> dict[str, Any]:
@@ -330,7 +335,7 @@ def _print(answer: PlanAnswer, *, as_json: bool) -> None:
     if as_json:
         print_json(json_of(answer))
         return
-    title = f"{answer.id}, as of {answer.as_of:%Y-%m-%d %H:%M}, {answer.currency or 'costs'}"
+    title = f"{answer.id}, as of {answer.as_of:%Y-%m-%d %H:%M} UTC, {answer.currency or 'costs'}"
     print_fitting(STDOUT, _COLUMNS, [_row(job) for job in answer.jobs], title)
     cost = (
         ""
@@ -342,7 +347,7 @@ def _print(answer: PlanAnswer, *, as_json: bool) -> None:
     STDOUT.print(f"all jobs: expected {figure(answer.expected_cost)}{cost}{fixed}", highlight=False, soft_wrap=True)
     for venue in answer.venues:
         if venue.is_stale:
-            when, age = f"{venue.as_of:%Y-%m-%d %H:%M}", from_datetime(answer.as_of) - from_datetime(venue.as_of)
+            when, age = f"{venue.as_of:%Y-%m-%d %H:%M} UTC", from_datetime(answer.as_of) - from_datetime(venue.as_of)
             line = f"{venue.name}: its newest price is of {when}, {age_text(age)} before the plan"
             STDERR.print(line, highlight=False, soft_wrap=True)
     for one in answer.left_out:

@@ -219,7 +219,7 @@ def quote(
 
 def _print_quotes(answer: VenueQuotesAnswer) -> None:
     asked, currency = length(answer.lifetime_s), answer.currency
-    title = f"{answer.venue}, {asked} at {answer.probability:g}, {currency}, as of {answer.as_of:%Y-%m-%d %H:%M}"
+    title = f"{answer.venue}, {asked} at {answer.probability:g}, {currency}, as of {answer.as_of:%Y-%m-%d %H:%M} UTC"
     print_fitting(STDOUT, _quote_columns(asked), [_row(one) for one in answer.quotes], title)
     if answer.quotes:
         note = f"price and bid are {currency} an hour, cost and on demand {currency} for the {asked}"

@@ -109,7 +109,7 @@ def _only(venue: str, pools: list[PoolAnswer], product: str | None) -> PoolAnswe
 
 def _print(answer: PoolSurvivalAnswer) -> None:
     pool = f"{answer.pool.zone} {answer.pool.instance_type}"
-    title = f"{answer.venue}, {pool}, {answer.currency}, as of {answer.as_of:%Y-%m-%d %H:%M}"
+    title = f"{answer.venue}, {pool}, {answer.currency}, as of {answer.as_of:%Y-%m-%d %H:%M} UTC"
     rows: list[list[object]] = [
         [
             _length(point.lifetime_s),

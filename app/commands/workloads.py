@@ -22,6 +22,7 @@ from app.domain.strata import BOUNDARIES, MOST_BOUNDARIES
 from app.domain.times import DAY_US
 from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
 from app.workbench.tally import Scenario
+from app.workbench.wholefiles import whole_file
 from app.workbench.workload import Workload, load_workload, read_trace, write_trace
 from tenure_client import TenureClient
 
@@ -290,16 +291,12 @@ def eviction_policy(text: str) -> EvictionPolicy:
 
 @contextmanager
 def writing(path: Path | None, *, overwrite: bool) -> Iterator[TextIO | None]:
-    """Open the file to write to, if there is one. Raises InputError if it exists and is not to be replaced."""
+    """Open the file to write to, if there is one. It comes whole or not at all, and replaces another on demand."""
     if path is None:
         yield None
         return
-    try:
-        is_device = path.exists() and not path.is_file()
-        file = path.open("w" if overwrite or is_device else "x", encoding="utf-8", newline="")
-    except FileExistsError as error:
-        raise InputError(f"{path} is there already: --overwrite replaces it") from error
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
-    with file:
+    with (
+        whole_file(path, may_replace=overwrite) as part,
+        part.open("w", encoding="utf-8", newline="") as file,
+    ):
         yield file

@@ -82,5 +82,5 @@ class TableReads:
         """Return one run."""
         run = await self._runs.get(await self._clouds.id_of(cloud), number)
         if run is None:
-            raise RunNotFound(f"there is no run {number}")
+            raise RunNotFound(f"there is no run '{number}'")
         return run

@@ -169,7 +169,7 @@ def choose_shift_us(wanted: Import, now_us: int) -> int:
     begin_us, end_us = wanted.span.begin_us, wanted.span.begin_us + wanted.span.length_us
     shift_us = 0 if wanted.as_recorded else now_us - end_us
     if begin_us + shift_us < 0:
-        raise InputError("the past is longer than the time since 1970")
+        raise InputError(f"{', '.join(wanted.past.files)}: the past is longer than the time since 1970")
     if wanted.policy.clock is Clock.SYSTEM and end_us + shift_us > now_us:
         end = to_datetime(min(end_us, MAX_TIME_US)).isoformat()
         raise InputError(f"the past ends at {end}, after now: leave --times recorded out, or take --clock external")

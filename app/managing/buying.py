@@ -15,6 +15,7 @@ from typing import NamedTuple
 from app.clusters.rules.bids import EndedBy
 from app.clusters.rules.deciding import SeenInstance
 from app.clusters.rules.wanted import LONGEST_S, ClusterWanted, PoolWanted
+from app.domain.times import SECOND_US, at_least_text, length_text
 from app.managing.bidding import EXPECTED_LOSS, VenueMarket, VenueOffer
 from tenure_client import ClientError, Conflict, NotFound, TenureClient
 from tenure_client.forms.instances import HandoverAnswer, InstanceAnswer, StartAnswer
@@ -174,15 +175,18 @@ class Buyer:
             self._sizes[key] = max(flavor.cores, 1), max(flavor.memory_mib, 64)
         return self._sizes[key]
 
-    def offers(self) -> Iterator[tuple[PoolWanted, str, bool]]:
-        """Yield for each pool what its cloud says of a start now, and if it would be accepted by the quote."""
+    def offers(self) -> Iterator[tuple[PoolWanted, str, bool | None]]:
+        """Yield for each pool what its cloud says of a start now, and if it would be accepted.
+
+        None: there is room, and the quote is too short. Only the decision tells, for it may go beyond the quote.
+        """
         for pool in self._wanted.pools:
             try:
                 yield pool, *self._offer(pool)
             except ClientError as error:
                 yield pool, str(error), False
 
-    def _offer(self, pool: PoolWanted) -> tuple[str, bool]:
+    def _offer(self, pool: PoolWanted) -> tuple[str, bool | None]:
         if pool.is_bid:
             return self._offer_at_venue(pool)
         slots = self._client.flavor(pool.cloud, pool.flavor).available_slots
@@ -193,11 +197,12 @@ class Buyer:
         (quote,) = self._client.quotes(
             pool.cloud, flavor=pool.flavor, eviction_probability=pool.eviction_probability, lifetime_s=pool.lifetime_s
         ).quotes
-        longest_s = quote.lifetime_s or 0
-        return (
-            f"{slots} slots; promised at {quote.eviction_probability:g}: {int(longest_s)} s",
-            longest_s > pool.lifetime_s,
-        )
+        longest_s, least_s = quote.lifetime_s or 0, pool.min_lease_s or pool.lifetime_s
+        longest, asked = at_least_text(int(longest_s * SECOND_US)), length_text(least_s * SECOND_US)
+        says = f"{slots} slots; guaranteed at {quote.eviction_probability:g} for {longest}"
+        if longest_s > least_s:
+            return says, True
+        return f"{says}, and asked for {asked}; a start may be accepted beyond its quote", None
 
     def _offer_at_venue(self, pool: PoolWanted) -> tuple[str, bool]:
         offer = self.market.offer(pool)
@@ -207,7 +212,7 @@ class Buyer:
         when = (
             "no checkpoint is worth its pause"
             if due_s is None
-            else f"a checkpoint of a minute pays after {due_s:.0f} s"
+            else f"a checkpoint of a minute pays after {length_text(round(due_s) * SECOND_US)}"
         )
         return f"the price is {offer.price:g} an hour and the bid {offer.bid:g}; {when}", True
 
@@ -223,7 +228,7 @@ def _refusal(answer: StartAnswer) -> str:
     other = answer.acceptable
     if other is None:
         return str(answer.reason)
-    ways = [f"a lifetime of {int(other.lifetime_s)} s"] if other.lifetime_s else []
+    ways = [f"a lifetime of {at_least_text(int(other.lifetime_s) * SECOND_US)}"] if other.lifetime_s else []
     if other.eviction_probability is not None:
         ways.append(f"an eviction probability of {other.eviction_probability:g}")
     return f"{answer.reason}; acceptable: {' or '.join(ways) or 'nothing'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.domain.values import Resources
@@ -14,7 +14,10 @@ from app.venues.rules.planned import CheckpointTimes
 
 @dataclass(frozen=True, slots=True)
 class AskedJob:
-    """A job. Its speed and memory are those of a machine type, or told; without either any machine does."""
+    """A job. Its speed and memory are those of a machine type, or told; without either any machine does.
+
+    A deadline is a time, or so long after that of the plan.
+    """
 
     id: str
     work_us: int
@@ -22,9 +25,14 @@ class AskedJob:
     compute_units: float | None
     memory_gib: float | None
     deadline_us: int | None
+    deadline_after_us: int | None
     value: float | None
     penalty: float
     parallelism: Parallelism | None
+
+    def planned_at(self, at_us: int) -> AskedJob:
+        """Return the job with its deadline as a time, for a plan of this time."""
+        return self if self.deadline_after_us is None else replace(self, deadline_us=at_us + self.deadline_after_us)
 
 
 @dataclass(frozen=True, slots=True)

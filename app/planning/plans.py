@@ -129,10 +129,11 @@ class Plans:
 
     async def _made(self, request: PlanRequest, promised: Promises) -> str:
         at_us = self.now_us() if request.at_us is None else request.at_us
-        _check_deadlines(request, at_us)
+        jobs = [one.planned_at(at_us) for one in request.jobs]
+        _check_deadlines(jobs, at_us)
         known = await self._places.find(request, promised, at_us)
         question = PlanQuestion(
-            [_plan_job(one, known, request) for one in request.jobs],
+            [_plan_job(one, known, request) for one in jobs],
             request.limits,
             request.launch_us,
             at_us,
@@ -280,8 +281,8 @@ def _feasible(question: PlanQuestion, known: KnownPlaces, work: ReplayWork) -> M
         raise PlanInfeasible(f"the cheapest plan found costs {error.least:.6g}, more than the budget") from error
 
 
-def _check_deadlines(request: PlanRequest, at_us: int) -> None:
-    for job in request.jobs:
+def _check_deadlines(jobs: Sequence[AskedJob], at_us: int) -> None:
+    for job in jobs:
         if job.deadline_us is not None and job.deadline_us <= at_us:
             raise DeadlinePassed(f"the deadline of job {job.id!r} is not after {time_text(at_us)}")
         if job.deadline_us is not None and job.deadline_us > at_us + FURTHEST_US:

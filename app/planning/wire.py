@@ -74,6 +74,9 @@ class PlanJobBody(Body):
     deadline_us: Time | None = Field(
         None, alias="deadline", description="When it must have ended: at most 100 years after the plan."
     )
+    deadline_after_us: PositiveSeconds | None = Field(
+        None, description="The same as a length of time after the plan: the request again is the same request."
+    )
     value: Money | None = Field(
         None, description="What it earns. A job with a value and no deadline is launched once, if it is worth it."
     )
@@ -87,8 +90,10 @@ class PlanJobBody(Body):
 
     @model_validator(mode="after")
     def _has_an_end(self) -> Self:
-        if self.deadline_us is None and self.value is None:
+        if self.deadline_us is None and self.deadline_after_us is None and self.value is None:
             raise PydanticCustomError("job", "needs a deadline or a value")
+        if self.deadline_us is not None and self.deadline_after_us is not None:
+            raise PydanticCustomError("job", "has two deadlines: give `deadline` or `deadline_after_s`")
         return self
 
     def asked(self) -> AskedJob:
@@ -101,6 +106,7 @@ class PlanJobBody(Body):
             self.compute_units,
             None if self.memory_mib is None else self.memory_mib / _MIB_PER_GIB,
             self.deadline_us,
+            self.deadline_after_us,
             self.value,
             self.penalty,
             shape,
@@ -222,8 +228,16 @@ class PlanBody(Body):
             PlanLimits(share, self.budget, self.zone_risk),
             self.most_per_pool,
             self.at_us,
-            self.model_dump(mode="json"),
+            self._compared(),
         )
+
+    def _compared(self) -> dict[str, Any]:
+        """Return the body that a repeated request is compared with: as it was before jobs had `deadline_after_s`."""
+        body = self.model_dump(mode="json")
+        for job in body["jobs"]:
+            if job["deadline_after_us"] is None:
+                del job["deadline_after_us"]
+        return body
 
 
 class MoveQuery(Query):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Annotated, Literal, Self, cast
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
@@ -33,6 +34,23 @@ def _fit_for_headers(token: SecretStr | None) -> SecretStr | None:
     if token is not None and not re.fullmatch("[!-~]*", token.get_secret_value()):
         raise PydanticCustomError("token", "must consist of ASCII letters, digits and signs, without spaces")
     return token
+
+
+def _for_http(url: str | None) -> str | None:
+    """Return a URL that requests can go to. Its value is not shown if it is refused: a password may be in it."""
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_whole = False
+    if not is_whole or not re.fullmatch("[!-~]+", url):
+        raise PydanticCustomError("url", "must be a URL that begins with https:// or http:// and names a host")
+    return url
+
+
+_HttpUrl = Annotated[str | None, AfterValidator(_for_http)]
 
 
 def _words(value: object) -> object:
@@ -127,10 +145,10 @@ class Settings(BaseSettings):
     reclaim_margin_s: float = Field(
         60.0, ge=0, description="The time after the end of a lease from which on a job is taken back from a peer."
     )
-    objects_url: str | None = Field(
+    objects_url: _HttpUrl = Field(
         None, description="The endpoint of this service's object store, which speaks S3. Without it no data is moved."
     )
-    objects_peer_url: str | None = Field(
+    objects_peer_url: _HttpUrl = Field(
         None, description="The endpoint by which peers reach that store, if they do not by `TENURE_OBJECTS_URL`."
     )
     objects_bucket: str = Field("tenure", description="The bucket there.")
@@ -161,7 +179,7 @@ class Settings(BaseSettings):
     snapshot_every: int = Field(
         10_000, ge=1, description="The number of events after which the worker takes a new snapshot."
     )
-    keystone_url: str | None = Field(
+    keystone_url: _HttpUrl = Field(
         None, description="OpenStack's identity service, as `https://host/v3`. Its tokens are accepted then, too."
     )
     keystone_user: str | None = Field(None, description="The name by which this service logs in to Keystone.")

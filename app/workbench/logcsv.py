@@ -260,7 +260,7 @@ _FIELDS_OF = {
 def read_log(path: Path) -> Iterator[LogRow]:
     """Read the lines of a log file. Raises InputError with the number of an unreadable line."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             yield from (row for _, row in read_rows(file, str(path)))
     except OSError as error:
         raise unread(path, error) from error

@@ -22,6 +22,7 @@ from app.workbench.findings import LogFindings, Watch
 from app.workbench.logcsv import LogWriter
 from app.workbench.side_by_side import run_side_by_side
 from app.workbench.tally import DrivenScenario, Scenario, WorkloadTally
+from app.workbench.wholefiles import whole_file
 from app.workbench.workload import Workload
 
 Promise = tuple[Guarantee, BudgetUnit, float | None]
@@ -141,7 +142,8 @@ def run_evaluation(evaluation: Evaluation, executor: Executor, progress: Progres
     with ExitStack() as stack:
         sinks: list[EventSink] = [] if watch is None else [watch]
         if evaluation.log is not None:
-            file = stack.enter_context(evaluation.log.open("w", encoding="utf-8", newline=""))
+            part = stack.enter_context(whole_file(evaluation.log))
+            file = stack.enter_context(part.open("w", encoding="utf-8", newline=""))
             sinks.append(LogWriter(file, instances_only=True))
         fates = Fates(scenario.policy) if evaluation.followed else None
         outcome = evaluate(scenario, executor, logs=sinks, tables=newest.append, fates=fates, progress=progress)

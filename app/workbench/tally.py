@@ -13,7 +13,7 @@ from app.domain.events.wire import value_to_wire
 from app.domain.requests import StartRequest
 from app.domain.strata import BOUNDARIES_US, stratum_index, stratum_names
 from app.domain.times import DAY_US, seconds
-from app.domain.values import Market, Placement, Policy, Resources
+from app.domain.values import Guarantee, Market, Placement, Policy, Resources
 from app.workbench.workload import Workload, flavors
 
 _SETTINGS = (
@@ -218,6 +218,8 @@ def rules_of(policy: Policy) -> str:
 
 
 def settings(scenario: Scenario) -> dict[str, Any]:
-    """Return the settings of the scenario as JSON values; durations in seconds."""
+    """Return the settings of the scenario as JSON values; durations in seconds. Without an SLA nothing is promised."""
     policy = value_to_wire(scenario.policy)
+    if scenario.policy.guarantee is Guarantee.NONE:
+        policy["eviction_probability"] = None
     return {"nodes": [node.cores for node in scenario.nodes], **{name: policy[name] for name in _SETTINGS}}

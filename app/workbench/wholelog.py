@@ -59,7 +59,7 @@ def _check_flavors(rows: Sequence[LogRow], place_of: Callable[[int], str]) -> No
 def _lines(path: Path) -> list[str]:
     """Return all lines of a file: their number is known before they are read, of a pipe too."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             return file.readlines()
     except OSError as error:
         raise unread(path, error) from error

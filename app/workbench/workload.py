@@ -7,9 +7,12 @@ sorted by time. CSV: the header `start_s,lifetime_s,cores`, then a line for each
 from __future__ import annotations
 
 import csv
+import gzip
 import re
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -17,8 +20,9 @@ from typing import NamedTuple, TextIO
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name
 from app.domain.requests import StartRequest, StopRequest
-from app.domain.times import MAX_TIME_US, parse_seconds, seconds_text
+from app.domain.times import MAX_TIME_US, SECOND_US, parse_seconds, seconds_text
 from app.domain.values import Market, Resources
+from app.workbench.packed import unpacked
 
 CSV_HEADER = ["start_s", "lifetime_s", "cores"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
@@ -72,19 +76,26 @@ def combine(on_demand: Sequence[TraceInstance], spot: Sequence[TraceInstance], s
 
 
 def read_trace(path: Path) -> list[TraceInstance]:
-    """Read the instances of a trace file, in the order of its starts. Raises InputError with file and line."""
+    """Read the instances of a trace file, compressed by gzip or not, in the order of its starts.
+
+    Raises InputError with file and line.
+    """
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open("rb") as raw, TextIOWrapper(unpacked(raw), encoding="utf-8-sig", newline="") as file:
             lines = enumerate(file, start=1)
             number, first = next(lines, (1, ""))
             if first.startswith("START"):
                 return _read_eucalyptus(chain([(number, first)], lines), path)
             if first.strip().split(",") == CSV_HEADER:
                 return _read_csv(lines, path)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: the compressed file is broken: {error}") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not a text file") from error
+    if not first:
+        raise InputError(f"{path}: the file is empty")
     raise InputError(f"{path}, line 1: expected a START line or the header {','.join(CSV_HEADER)}")
 
 
@@ -144,7 +155,8 @@ def _read_csv(lines: Iterable[tuple[int, str]], path: Path) -> list[TraceInstanc
 
 
 def _time(text: str, place: str) -> int:
-    return _number(parse_seconds, text, (0, MAX_TIME_US), f"{place}: {text!r} is not a number of seconds from 0")
+    told = f"{place}: {text!r} is not a number of seconds from 0 to {MAX_TIME_US // SECOND_US}"
+    return _number(parse_seconds, text, (0, MAX_TIME_US), told)
 
 
 def _cores(text: str, place: str) -> int:

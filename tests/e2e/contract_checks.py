@@ -33,6 +33,7 @@ NOT_IN_SCHEMAS = (
     "must rise from one to the next",
     "a venue stands twice",
     "needs a deadline or a value",
+    "has two deadlines: give `deadline` or `deadline_after_s`",
     "needs venues, clouds, peers or rates",
     "must not name a key twice",
     "two jobs have one id",

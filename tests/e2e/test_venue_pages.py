@@ -304,3 +304,24 @@ def test_no_page_is_broader_than_a_phone(browser: Browser, service: Service, wid
         broad[place] = page.evaluate("document.documentElement.scrollWidth")
     context.close()
     assert {place: size for place, size in broad.items() if size > width} == {}
+
+
+CUT_OFF = (
+    "() => [...document.querySelectorAll('.table-wrap')].filter((one) => one.scrollWidth > one.clientWidth).length"
+)
+
+
+@pytest.mark.parametrize(("width", "media"), [(1280, "screen"), (718, "print")])
+def test_no_column_is_cut_off(browser: Browser, service: Service, width: int, media: Any) -> None:
+    """On a screen of 1280 px, and on A4 between usual margins, which is 718 px wide."""
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    page = context.new_page()
+    sign_in(page, service.url, TOKEN)
+    page.emulate_media(media=media)
+    cut = {}
+    for place in places(service):
+        page.goto(f"{service.url}{place}")
+        expect(page.get_by_text("Times are UTC.")).to_be_attached()
+        cut[place] = page.evaluate(CUT_OFF)
+    context.close()
+    assert {place for place, count in cut.items() if count} == set()

@@ -409,6 +409,13 @@ def test_a_body_without_a_length_is_stopped_while_it_comes_in(client: httpx2.Cli
     check(client.post(f"{CLOUD}/instances", content=endless(), headers=AS_JSON), api_errors.BodyTooLarge)
 
 
+def test_what_is_not_there_is_told_as_it_was_asked_for(client: httpx2.Client) -> None:
+    for run in ("zz1", "7"):
+        answer = client.get(f"{CLOUD}/runs/{run}")
+        check(answer, errors.RunNotFound)
+        assert f"there is no run {run!r}" in answer.json()["errors"][0]["detail"]
+
+
 def test_a_token_of_a_lesser_role_may_not_do_everything(world: Service, database_url: str) -> None:
     run_sql(
         database_url, "INSERT INTO token (name, role, hash) VALUES ('eve', 'reader', sha256('tnr_reader-of-the-tests'))"

@@ -90,6 +90,16 @@ def test_a_plan_is_made_once_for_an_id_and_kept(client: httpx2.Client, service: 
     assert "kept" not in [one["id"] for one in rest["plans"]]
 
 
+def test_a_deadline_after_the_plan_is_the_same_request_later(client: httpx2.Client) -> None:
+    after = job(deadline=None, deadline_after_s=8 * 3600)
+    told, counted = made(client, body("told", job())), made(client, body("counted", after))
+    assert counted["jobs"] == told["jobs"], "as of one time they are one deadline"
+    now = body("now", after, at=None)
+    assert made(client, now) == made(client, now)
+    later = body("now", {**after, "deadline_after_s": 9 * 3600}, at=None)
+    check(client.post("/v1/plans", json=later), errors.PlanConflict)
+
+
 def test_a_venue_without_machine_types_says_what_helps(client: httpx2.Client, service: Service) -> None:
     async def work() -> None:
         async with open_venue_imports(service.settings) as imports:
@@ -122,6 +132,7 @@ def test_what_cannot_be_planned_is_refused_and_nothing_is_kept(client: httpx2.Cl
         body("bad", job(), probability=-0.1),
         body("bad", job(), job()),
         body("bad", job(deadline=None)),
+        body("bad", job(deadline_after_s=3600)),
         body("bad", job(), venues=None),
         body("bad", *[job(f"j{at}") for at in range(201)]),
         body("bad", job(), zone_share=0),

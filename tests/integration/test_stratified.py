@@ -136,6 +136,19 @@ def test_books_are_told_alike_everywhere(story: Story) -> None:
     assert f'tenure_cloud_sla_book_left_instances{{class="0.2",cloud="{story.name}",stratum="<1h"}} {left}' in metrics
 
 
+def test_the_page_says_that_it_compares_the_newest_events_alone(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    def page() -> str:
+        cookie = {"Cookie": f"tenure_token={TOKEN}"}
+        return " ".join(story.client.get(f"/ui/clouds/{story.name}/promise", headers=cookie).text.split())
+
+    told = "(the newest part of the log; <code>tenure reliability</code> and the interface compare 50,000 events"
+    story.start("s", 48, 1800)
+    assert told not in page(), "all of it is compared"
+    monkeypatch.setattr("app.forecasts.pages.promise._LOOKED_AT", 1)
+    assert told in page()
+    assert "Times are UTC." in page()
+
+
 def test_the_log_passes_the_audit_through_a_change_of_the_strata(story: Story) -> None:
     for number in range(4):
         story.start(f"before-{number}", 48, 1800 + 3600 * number)

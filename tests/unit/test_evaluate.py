@@ -95,6 +95,7 @@ def test_a_small_world_worked_out_by_hand() -> None:
     }
     assert report["epochs"] == 0
     assert report["settings"]["guarantee"] == "none"
+    assert report["settings"]["eviction_probability"] is None, "nothing is promised"
 
 
 def test_the_log_of_a_small_world(tmp_path: Path) -> None:

@@ -252,6 +252,10 @@ def test_a_csv_line_without_a_lifetime_runs_on(tmp_path: Path) -> None:
     assert read.rules() == {"running_at_end": (2, [3, 4])}
 
 
+def test_a_byte_order_mark_is_no_part_of_the_header(tmp_path: Path) -> None:
+    assert of(tmp_path, "\ufeff" + JOBS + "0,5,1\n", nodes=ONE_NODE).told() == ["+past-1@0", "-past-1@5"]
+
+
 def test_sizes() -> None:
     named = parse_sizes("large=16,small=2")
     assert named.named == (("small", 2), ("large", 16))
@@ -282,7 +286,9 @@ def test_flavors_that_fit_nowhere_are_refused_before_anything_is_read(tmp_path: 
 
 
 BROKEN = {
-    "nothing": ("", "line 1: expected a START or STOP line"),
+    "nothing": ("", "the file is empty"),
+    "milliseconds": (f"{JOBS}1767225600000,5,1\n", "line 2: '1767225600000' is too large for a number of seconds"),
+    "a life too long": (f"{JOBS}0,9,1\n0,99999999999,1\n", "line 3: 'past-2' ran for 99999999999 s, which is more"),
     "something else": ("hello\n", "line 1: expected a START or STOP line"),
     "no instance": (
         "STOP 1 a\n",
@@ -293,7 +299,7 @@ BROKEN = {
     "eucalyptus cut short": ("START 0 a X 1\nSTOP 5\n", "line 2: expected START time id node cores"),
     "eucalyptus time": ("START 0 a X 1\nSTOP x a\n", "line 2: 'x' is not a number of seconds"),
     "eucalyptus time below 0": ("START -1 a X 1\n", "line 1: '-1' is not a number of seconds from 0"),
-    "eucalyptus time beyond all": ("START 0 a X 1\nSTOP 999999999999 a\n", "line 2: '999999999999' is not"),
+    "eucalyptus time beyond all": ("START 0 a X 1\nSTOP 999999999999 a\n", "line 2: '999999999999' is too large"),
     "eucalyptus cores": ("START 0 a X 1\nSTART 0 b X 0\n", "line 2: '0' is not a number of cores"),
     "eucalyptus id": ("START 0 ../a X 1\n", "line 1: '../a' is not an id"),
     "csv cells": (f"{JOBS}0,1,1\n0,1\n", "line 3: expected start_s,lifetime_s,cores"),

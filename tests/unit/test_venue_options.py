@@ -71,3 +71,22 @@ def test_a_broken_list_is_told_as_json_and_not_as_a_csv(tmp_path: Path) -> None:
 )
 def test_ages_are_told_in_years_from_two_on(us: int, text: str) -> None:
     assert age_text(us) == text
+
+
+@pytest.mark.parametrize(
+    ("deadline", "sent"),
+    [
+        ("18h", {"deadline_after_s": 64_800}),
+        ("2026-11-29T12:00:00Z", {"deadline": "2026-11-29T12:00:00+00:00"}),
+    ],
+)
+def test_a_repeated_line_is_the_same_request(tmp_path: Path, deadline: str, sent: dict[str, object]) -> None:
+    jobs, client = tmp_path / "jobs.csv", Mock()
+    jobs.write_text("work_s,value\n3600,\n60,5\n")
+    client.make_plan.side_effect = InputError("that is enough")
+    with pytest.raises(InputError, match=r"enough"):
+        plan(client, [jobs], deadline=deadline, id_="nightly")
+    assert client.make_plan.call_args.args == (
+        "nightly",
+        [{"id": "job-1", "work_s": 3600.0, **sent}, {"id": "job-2", "work_s": 60.0, "value": 5.0}],
+    )

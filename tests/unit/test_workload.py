@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import math
 from pathlib import Path
@@ -46,7 +47,7 @@ def test_csv_traces_are_exact_and_sorted_by_start(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "line 1: expected a START line or the header"),
+        ("", "the file is empty"),
         ("what is this\n", "line 1: expected a START line or the header"),
         ("START 0 i-1 NODE1\n", "line 1: expected START time id node cores"),
         ("START 0 i-1 NODE1 1\nPAUSE 3 i-1\n", "line 2: expected START time id node cores"),
@@ -72,6 +73,14 @@ def test_a_bad_line_is_named(tmp_path: Path, text: str, says: str) -> None:
         read_trace(path)
     assert str(caught.value).startswith(str(path))
     assert says in str(caught.value)
+
+
+def test_a_trace_may_be_compressed_and_have_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "trace").write_bytes(gzip.compress(b"\xef\xbb\xbfstart_s,lifetime_s,cores\n10,3,1\n"))
+    assert read_trace(tmp_path / "trace") == [instance("1", 10, 3, 1)]
+    (tmp_path / "trace").write_bytes(gzip.compress(b"START 0 a X 1\nSTOP 1 a\n")[:-9])
+    with pytest.raises(InputError, match=r"trace: the compressed file is broken"):
+        read_trace(tmp_path / "trace")
 
 
 def test_a_file_that_is_missing_or_no_text_is_named(tmp_path: Path) -> None:
@@ -170,6 +179,20 @@ def test_a_duration_of_what_cannot_be_undone_tells_its_unit() -> None:
         parse_told_duration("--longest-gap", "6")
     done = CliRunner().invoke(command_line(), ["import", "x", "none.csv", "--longest-gap", "6", "--dry-run"])
     assert (done.exit_code, "write 6s for seconds or 6h for hours" in f"{done.exception}") == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["a.csv", "--since", "2026-01-01"], "--since is for --from nova or --from openstack: leave it out"),
+        (["a.csv", "--api-database", "x"], "--api-database is for --from nova: leave it out"),
+        (["--from", "nova", "--os-cloud", "x"], "--os-cloud is for --from openstack: leave it out"),
+        (["--from", "openstack", "--cell", "x"], "--cell is for --from nova: leave it out"),
+    ],
+)
+def test_options_of_another_source_are_refused(options: list[str], told: str) -> None:
+    done = CliRunner().invoke(command_line(), ["import", "x", *options, "--dry-run"], env={"OS_CLOUD": "y"})
+    assert str(done.exception) == told
 
 
 def test_platforms() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.domain.errors import FlavorNotFound, TableNotFound
+from app.domain.errors import FlavorNotFound, RunNotFound, TableNotFound
 from app.domain.flavors import check_flavor, told_flavors
 from app.engine.cloud import Cloud
 from app.forecasts.evidence import evidence_in_force
@@ -98,9 +98,9 @@ async def list_runs(request: Request) -> Response:
 async def show_run(request: Request) -> Response:
     """Show the progress of a computation, and the reason if it failed."""
     name, run_id = request.path_params["cloud"], request.path_params["run"]
-    return respond(
-        run_answer(name, await reached(request, TableReads).run(name, int(run_id) if _is_number(run_id) else 0))
-    )
+    if not _is_number(run_id):
+        raise RunNotFound(f"there is no run {run_id!r}")
+    return respond(run_answer(name, await reached(request, TableReads).run(name, int(run_id))))
 
 
 async def _answer_table(request: Request, epoch: int | None) -> Response:

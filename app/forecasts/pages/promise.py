@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.domain.values import Guarantee
-from app.forecasts.reliability import Reliabilities
+from app.forecasts.reliability import LONGEST_STRETCH, Reliabilities
 from app.judging.intervals import CONFIDENCE
 from app.judging.outcomes import largest
 from app.judging.reliability import Calibration, Reliability
@@ -39,6 +39,7 @@ async def show(request: Request) -> Response:
         confidence=CONFIDENCE,
         at_us=at_us,
         stretch=stretch,
+        longest_stretch=LONGEST_STRETCH,
         estimates=stretch.reliability.estimates,
         truths=stretch.reliability.truths,
         chart=calibration_chart(stretch.reliability),

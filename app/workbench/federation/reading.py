@@ -86,7 +86,7 @@ def _of_clouds(option: str, texts: Sequence[str], clouds: Mapping[str, T]) -> di
 
 def _read(path: Path) -> list[Job]:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             return read_jobs(_bounded(file))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error

@@ -10,30 +10,31 @@ import gzip
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from app.domain.inputs import InputError
 from app.domain.progress import Progress
-from app.domain.times import MAX_TIME_US, SECOND_US, parse_seconds
+from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US, parse_seconds, seconds_text
 from app.domain.values import Market, Resources
 from app.importing.past import Past, Sizes, is_name
 from app.importing.rules.pastrules import PastRule
 from app.importing.rules.records import FileLine, PastInstance
 from app.workbench.import_formats.log import LOG_COLUMNS, read_past_log
 from app.workbench.import_formats.servers import is_servers_head, parse_pieces, read_servers
+from app.workbench.packed import unpacked
 from app.workbench.workload import CSV_HEADER
 
 _LONGEST_LINE = 4096
+_LONGEST_US = 100 * 365 * DAY_US
 _TELL_EVERY = 5_000
 _MOST_CORES = 65_536
 _MOST_PROCESSORS = 100_000_000
 _MOST_NODES = 100_000
 _MOST_RUNNING = 1_000_000
-_GZIP = b"\x1f\x8b"
 _COUNT = re.compile(r"[0-9]{1,12}")
+_FEW = re.compile(r"[0-9]{1,11}")
 _SWF_LABEL = re.compile(r";\s*(UnixStartTime|MaxNodes|MaxProcs)\s*:\s*([0-9]{1,12})\b")
 _SWF_FIELDS = 18
 _SWF_PARTIAL = ("2", "3", "4")
@@ -55,7 +56,11 @@ class _Source(NamedTuple):
 
     def take(self, lines: tuple[int, int], name: str, times_us: tuple[int, int | None], flavor: str) -> None:
         """Keep an instance; its lines and times are those of its start and its end."""
-        row = (self.file, *lines, self.is_spot, name, *times_us, None, flavor)
+        start_us, stop_us = times_us
+        if stop_us is not None and stop_us - start_us > _LONGEST_US:
+            told = f"{seconds_text(stop_us - start_us)} s, which is more than 100 years: are they milliseconds?"
+            raise self.broken(lines[1], f"{name!r} ran for {told}")
+        row = (self.file, *lines, self.is_spot, name, start_us, stop_us, None, flavor)
         self.past.take(PastInstance(*row))
 
     def broken(self, line: int, why: str) -> InputError:
@@ -84,6 +89,8 @@ def read_past(past: Past, on_demand: Sequence[Path], spot: Sequence[Path], progr
 
 def _read_file(source: _Source, lines: NumberedLines, *, alone: bool) -> None:
     number, first = next(((number, line) for number, line in lines if line.strip()), (1, ""))
+    if not first:
+        raise InputError(f"{source.past.files[source.file]}: the file is empty")
     whole = chain([(number, first)], lines)
     words, cells = first.split(), first.strip().split(",")
     if words and words[0] in ("START", "STOP"):
@@ -124,14 +131,14 @@ def _lines(path: Path, told: Callable[[int], None]) -> NumberedLines:
     """Yield the numbered lines of a text file, compressed by gzip or not."""
     number = 0
     try:
-        with path.open("rb") as raw, _opened(raw) as file:
+        with path.open("rb") as raw, unpacked(raw) as file:
             while line := file.readline(_LONGEST_LINE + 1):
                 number += 1
                 if len(line) > _LONGEST_LINE:
                     raise InputError(f"{path}, line {number}: is longer than {_LONGEST_LINE} bytes")
                 if number % _TELL_EVERY == 0:
                     told(raw.tell())
-                yield number, line.decode()
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
             told(raw.tell())
     except UnicodeDecodeError as error:
         raise InputError(f"{path}, line {number}: is no text") from error
@@ -139,12 +146,6 @@ def _lines(path: Path, told: Callable[[int], None]) -> NumberedLines:
         raise InputError(f"{path}, line {number + 1}: the compressed file is broken here: {error}") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
-
-
-def _opened(raw: BinaryIO) -> BinaryIO:
-    beginning = raw.read(len(_GZIP))
-    raw.seek(0)
-    return gzip.open(raw) if beginning == _GZIP else raw  # type: ignore[return-value]
 
 
 # --- Eucalyptus ------------------------------------------------------------------------------------------------------
@@ -364,13 +365,15 @@ def _name(source: _Source, number: int, text: str) -> str:
 
 def _signed(source: _Source, number: int, text: str) -> int:
     """Return the microseconds of a number of seconds, which may be negative."""
-    if _COUNT.fullmatch(text):
+    if _FEW.fullmatch(text):
         return int(text) * SECOND_US
-    with suppress(ValueError):
+    try:
         us = parse_seconds(text)
-        if abs(us) <= MAX_TIME_US:
-            return us
-    raise source.broken(number, f"{text!r} is not a number of seconds")
+    except ValueError:
+        raise source.broken(number, f"{text!r} is not a number of seconds") from None
+    if abs(us) > MAX_TIME_US:
+        raise source.broken(number, f"{text!r} is too large for a number of seconds: are they milliseconds?")
+    return us
 
 
 def _seconds(source: _Source, number: int, text: str) -> int:

@@ -48,7 +48,7 @@ def read_jobs(path: Path) -> list[RecordedJob]:
     try:
         with path.open("rb") as packed:
             packed_by_gzip = packed.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rt") if packed_by_gzip else path.open(encoding="utf-8") as file:
+        with gzip.open(path, "rt", encoding="utf-8-sig") if packed_by_gzip else path.open(encoding="utf-8-sig") as file:
             jobs = [job for job in _jobs(file, path) if job.run_s > _SHORTEST_S and job.submit_s >= 0]
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path}: {getattr(error, 'strerror', None) or 'the compressed file is damaged'}") from error

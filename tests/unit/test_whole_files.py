@@ -1,0 +1,92 @@
+"""Files that a user names come whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.commands.output import check_writable
+from app.commands.workloads import writing
+from app.domain.inputs import InputError, parse_nodes
+from app.domain.values import Clock, Guarantee, Policy
+from app.workbench.matrix import Evaluation, run_matrix
+from app.workbench.synthesis import synthesize
+from app.workbench.tally import Scenario
+from app.workbench.workload import combine
+
+
+def write(path: Path, text: str, error: BaseException | None = None, *, overwrite: bool = True) -> None:
+    with writing(path, overwrite=overwrite) as file:
+        assert file is not None
+        file.write(text)
+        if error is not None:
+            raise error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("bad")])
+def test_nothing_of_a_file_that_failed_is_there(tmp_path: Path, error: BaseException):
+    with pytest.raises(type(error)):
+        write(tmp_path / "log.csv", "half", error)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_was_there_stays_if_the_new_one_fails(tmp_path: Path):
+    path = tmp_path / "log.csv"
+    path.write_text("good")
+    with pytest.raises(KeyboardInterrupt):
+        write(path, "half", KeyboardInterrupt())
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("log.csv", "good")]
+
+
+def test_the_place_is_taken_when_all_is_written(tmp_path: Path):
+    path, link = tmp_path / "log.csv", tmp_path / "link.csv"
+    path.write_text("old")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    write(link, "new")
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o640)
+    assert link.is_symlink()
+    with pytest.raises(InputError, match="is there already: --overwrite replaces it"):
+        write(path, "newer", overwrite=False)
+    assert path.read_text() == "new"
+
+
+def test_a_file_that_came_meanwhile_is_not_replaced(tmp_path: Path):
+    path = tmp_path / "log.csv"
+
+    def slow() -> None:
+        with writing(path, overwrite=False) as file:
+            assert file is not None
+            path.write_text("first")
+
+    with pytest.raises(InputError, match="is there already"):
+        slow()
+    assert path.read_text() == "first"
+
+
+@pytest.mark.parametrize(("name", "why"), [("", "it is a folder"), ("no/log.csv", "No such file or directory")])
+def test_what_cannot_be_written_is_told_before_the_work(tmp_path: Path, name: str, why: str):
+    for attempt in (check_writable, lambda path: write(path, "")):
+        with pytest.raises(InputError) as raised:
+            attempt(tmp_path / name)
+        assert str(raised.value) == f"{tmp_path / name}: {why}"
+
+
+def test_a_look_leaves_nothing(tmp_path: Path):
+    check_writable(tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
+    write(Path("/dev/null"), "text")  # what is no file is written as it is
+    assert Path("/dev/null").is_char_device()
+
+
+def test_an_evaluation_that_is_interrupted_leaves_no_log(tmp_path: Path):
+    workload = combine(*(synthesize(days=1, mean_utilisation=2, cores=1, seed=seed) for seed in (1, 2)), 0)
+    scenario = Scenario(parse_nodes("1x4"), workload, Policy(clock=Clock.EXTERNAL, guarantee=Guarantee.NONE))
+
+    def interrupt(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_matrix([Evaluation(scenario, tmp_path / "log.csv")], progress=interrupt)
+    assert list(tmp_path.iterdir()) == []
