@@ -107,7 +107,7 @@ def jobs_shown(cluster: KnownCluster) -> list[ToldJob]:
 def told_last(cluster: KnownCluster) -> list[dict[str, object]]:
     """Return the last purchases and refusals, the newest first, with their reasons."""
     clouds = {pool.name: pool.cloud for pool in cluster.spec.pools}
-    newest = nlargest(_TOLD_ON_PAGE, [*cluster.past.nodes.values(), *cluster.past.refusals], key=_told_us)
+    told: list[ToldNode | Refusal] = [*cluster.past.nodes.values(), *cluster.past.refusals]
     return [
         {"at_us": one.at_us, "is_bought": False, "what": one.pool, "cloud": one.cloud, "why": one.why}
         if isinstance(one, Refusal)
@@ -118,7 +118,7 @@ def told_last(cluster: KnownCluster) -> list[dict[str, object]]:
             "cloud": clouds.get(pool_of(one.name), ""),
             "why": one.why,
         }
-        for one in newest
+        for one in nlargest(_TOLD_ON_PAGE, told, key=_told_us)
     ]
 
 

@@ -32,8 +32,8 @@ async def test_what_waits_on_a_connection_that_is_gone_is_given_up_and_its_place
         await may_end.wait()
 
     addresses, loop = Addresses(), asyncio.get_running_loop()
-    limits = ConnectionLimits(60.0, 100, 2, addresses)
-    made = partial(BoundedConnection, limits, Config(app), ServerState(), {})
+    limits, state = ConnectionLimits(60.0, 100, 2, addresses), ServerState()
+    made = partial(BoundedConnection, limits, Config(app), state, {})
     server = await loop.create_server(made, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     gc.collect()
@@ -49,10 +49,9 @@ async def test_what_waits_on_a_connection_that_is_gone_is_given_up_and_its_place
         assert addresses.open(host, 100, 2) is not None, "the places of the two are taken"
         assert alive(RequestResponseCycle) <= 4, "those under way, and the last ones of those that waited"
         may_end.set()
-        async with asyncio.timeout(PATIENCE_S):
-            while addresses.open(host, 100, 1) is not None:
-                await asyncio.sleep(0.01)
+        await asyncio.wait(state.tasks, timeout=PATIENCE_S)
         await asyncio.sleep(0.1)
+        assert addresses.open(host, 100, 1) is None
         assert alive(BoundedConnection) == alive(RequestResponseCycle) == 0, "without the collector"
     finally:
         gc.enable()

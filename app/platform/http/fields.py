@@ -76,8 +76,8 @@ class Query(_OnTheWire):
     @classmethod
     def _check_number(cls, text: object, read: ValidatorFunctionWrapHandler) -> object:
         value = read(text)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and isinstance(text, str)
-        if is_number and not (_NUMBER.fullmatch(text) or _RFC3339.fullmatch(text)):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and not (_NUMBER.fullmatch(str(text)) or _RFC3339.fullmatch(str(text))):
             raise PydanticCustomError("number", "must be a number as JSON has it")
         return value
 
