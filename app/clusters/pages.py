@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import nlargest, nsmallest
 from typing import Any
 
 from starlette.requests import Request
@@ -14,14 +15,14 @@ from app.clusters.rules.costs import MICRO
 from app.clusters.rules.deciding import pool_of
 from app.clusters.rules.steps import node_steps
 from app.clusters.rules.strips import strip_of
-from app.clusters.rules.told import JobStage, NodeStage, ToldJob
+from app.clusters.rules.told import JobStage, NodeStage, Refusal, ToldJob, ToldNode
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.platform.http.errors import Forbidden
 from app.platform.http.reached import reached
-from app.platform.pages.asking import choice
-from app.platform.pages.rendering import render
+from app.platform.pages.asking import choice, number
+from app.platform.pages.rendering import render, render_in_turns
 
-_CLUSTERS_ON_PAGE, _JOBS_ON_PAGE, _TOLD_ON_PAGE = 100, 50, 20
+_CLUSTERS_ON_PAGE, _NODES_ON_PAGE, _JOBS_ON_PAGE, _TOLD_ON_PAGE = 100, 50, 50, 20
 _POINTS = 240
 _COLOURS = ("on-demand", "spot", "line-3", "line-4", "line-5", "free")
 RANGES = {"hour": HOUR_US, "6 hours": 6 * HOUR_US, "day": DAY_US, "week": 7 * DAY_US}
@@ -42,8 +43,9 @@ async def show(request: Request) -> Response:
     cluster = await reached(request, ClusterKeeper).show(request.path_params["cluster"])
     over = choice(request, "over", tuple(RANGES)) or DEFAULT_RANGE
     begin_us = cluster.now_us - RANGES[over]
-    jobs = jobs_shown(cluster)
-    return render(
+    jobs, nodes = jobs_shown(cluster), sorted(cluster.past.there(), key=lambda node: node.bought_us)
+    first = number(request, "from", len(nodes)) or 0
+    return await render_in_turns(
         request,
         "cluster.html",
         cluster=cluster,
@@ -51,7 +53,9 @@ async def show(request: Request) -> Response:
         over=over,
         ranges=tuple(RANGES),
         chart=nodes_chart(cluster, begin_us),
-        nodes=sorted(cluster.past.there(), key=lambda node: node.bought_us),
+        nodes=nodes[first : first + _NODES_ON_PAGE],
+        first=first,
+        more=first + _NODES_ON_PAGE if first + _NODES_ON_PAGE < len(nodes) else None,
         jobs=jobs,
         begin_us=begin_us,
         strips=[strip_of(job, begin_us, cluster.now_us) for job in jobs],
@@ -96,30 +100,30 @@ def nodes_chart(cluster: KnownCluster, begin_us: int) -> dict[str, object]:
 def jobs_shown(cluster: KnownCluster) -> list[ToldJob]:
     """Return the jobs of the page: those that run, those that wait, then those that ended last."""
     order = (JobStage.RUNNING, JobStage.WAITING, JobStage.ENDED)
-    jobs = sorted(
-        cluster.past.jobs.values(), key=lambda job: (order.index(job.stage), -(job.ended_us or 0), job.seen_us)
-    )
-    return jobs[:_JOBS_ON_PAGE]
+    jobs = cluster.past.jobs.values()
+    return nsmallest(_JOBS_ON_PAGE, jobs, key=lambda job: (order.index(job.stage), -(job.ended_us or 0), job.seen_us))
 
 
 def told_last(cluster: KnownCluster) -> list[dict[str, object]]:
     """Return the last purchases and refusals, the newest first, with their reasons."""
     clouds = {pool.name: pool.cloud for pool in cluster.spec.pools}
-    bought = [
-        {
-            "at_us": node.bought_us,
-            "is_bought": True,
-            "what": node.name,
-            "cloud": clouds.get(pool_of(node.name), ""),
-            "why": node.why,
-        }
-        for node in cluster.past.nodes.values()
-    ]
-    refused = [
+    told: list[ToldNode | Refusal] = [*cluster.past.nodes.values(), *cluster.past.refusals]
+    return [
         {"at_us": one.at_us, "is_bought": False, "what": one.pool, "cloud": one.cloud, "why": one.why}
-        for one in cluster.past.refusals
+        if isinstance(one, Refusal)
+        else {
+            "at_us": one.bought_us,
+            "is_bought": True,
+            "what": one.name,
+            "cloud": clouds.get(pool_of(one.name), ""),
+            "why": one.why,
+        }
+        for one in nlargest(_TOLD_ON_PAGE, told, key=_told_us)
     ]
-    return sorted([*bought, *refused], key=lambda one: -int(str(one["at_us"])))[:_TOLD_ON_PAGE]
+
+
+def _told_us(one: ToldNode | Refusal) -> int:
+    return one.at_us if isinstance(one, Refusal) else one.bought_us
 
 
 def money(micro: int | None) -> str:

@@ -18,10 +18,10 @@ from app.federation.standings import CloudStanding, PeerStandings
 from app.federation.submitting import JobBoard
 from app.platform.http.errors import Forbidden
 from app.platform.http.reached import reached
-from app.platform.pages.rendering import render
+from app.platform.pages.rendering import render, render_in_turns
 from app.scheduling.scheduler import Scheduler
 
-_JOBS_ON_PAGE = 100
+_JOBS_ON_PAGE, _TRIES_ON_PAGE = 100, 100
 _WIDTH = 1000
 _LEAST = 4
 _MEGABYTE = 10**6
@@ -65,7 +65,7 @@ async def show_peers(request: Request) -> Response:
     if request.scope["state"]["caller"].cloud is not None:
         raise Forbidden("your token is for one cloud, and peers are of no cloud")
     found = await reached(request, PeerStandings).with_links()
-    return render(request, "federation.html", peers=found, truth=truth_of, live="/ui/live")
+    return await render_in_turns(request, "federation.html", peers=found, truth=truth_of, live="/ui/live")
 
 
 async def show_jobs(request: Request) -> Response:
@@ -90,7 +90,8 @@ async def show_job(request: Request) -> Response:
     job = await reached(request, JobBoard).show(cloud_name, request.path_params["job"])
     _, now_us = await reached(request, Scheduler).present(cloud_name)
     moved = await reached(request, JobBoard).moved(cloud_name, job.asked.job)
-    strips = strips_of(job.tries, now_us, moved)
+    tries = job.tries[-_TRIES_ON_PAGE:]
+    strips = strips_of(tries, now_us, moved)
     data = _megabytes(sum(one.bytes for one in job.asked.inputs)), outputs_of(job)
     return render(
         request,
@@ -98,7 +99,7 @@ async def show_job(request: Request) -> Response:
         job=job,
         status=status_of(job),
         strips=strips,
-        line=line_of(job.tries, now_us),
+        line=line_of(tries, now_us),
         inputs=data[0],
         outputs=data[1],
         told=[*explained(job.reason, job.collected and job.collected.reason, told_of(job.tries, moved))],

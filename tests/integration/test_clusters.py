@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
+from html import unescape
 from typing import Any
 
 import httpx2
@@ -159,6 +161,27 @@ def test_the_page_says_what_pools_allow_what_has_no_price_and_which_job_can_neve
     assert "no price is set" not in shop.get("/ui/clusters/plain", headers=cookie).text
     tell(shop, "plain", event(2, "job_possible", job="7"))
     assert shop.get("/v1/clusters/plain/jobs").json()["jobs"][0]["misfit"] is None
+
+
+def test_the_page_is_short_however_many_nodes_and_jobs_there_are_and_however_long_their_texts(
+    shop: httpx2.Client,
+) -> None:
+    put(shop, "long")
+    why = "<" * 500
+    nodes = [event(at, "node_bought", node=f"long-own-{at}", why=why) for at in range(600)]
+    jobs = [event(at, "job_seen", job=f"j{at}", name=why) for at in range(120)]
+    gone = [event(at, "job_impossible", job=f"j{at}", why=why) for at in range(120)]
+    for told in (nodes[:400], nodes[400:], jobs, gone):
+        tell(shop, "long", *told)
+    cookie = {"Cookie": f"tenure_token={shop.headers['X-Auth-Token']}"}
+    page, seen = "/ui/clusters/long?over=day", []
+    while page:
+        text = shop.get(page, headers=cookie).text
+        assert len(text) < 1 << 20
+        seen += re.findall(r'data-label="Node"><span class="id">long-own-(\d+)<', text)
+        found = re.search(r'href="(\?over=day&amp;from=\d+)">Next<', text)
+        page = "" if found is None else f"/ui/clusters/long{unescape(found[1])}"
+    assert seen == [str(at) for at in range(600)], "each page leads to the next"
 
 
 def test_metrics_tell_of_every_cluster(shop: httpx2.Client) -> None:

@@ -177,3 +177,21 @@ def test_connect_is_no_method_of_anything(service: Service) -> None:
 def test_no_error_repeats_a_token(service: Service, path: str, token: str) -> None:
     said = answered(service, f"GET {path.format(token)} HTTP/1.1\r\nHost: x\r\nX-Auth-Token: {TOKEN}\r\n\r\n")[1]
     assert "abcdef" not in said
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["clouds?limit=5_0", "clouds?limit=%2B5", "clouds?limit=%205", "clouds?limit=05"]
+    + [f"clouds/odd/events?after_seq={odd}" for odd in ("1_0", "%2B1")]
+    + [f"clouds/odd/quotes?eviction_probability={odd}" for odd in ("1_0e-2", "%2B0.1", ".1")]
+    + [f"clusters/odd/events?{odd}" for odd in ("after_seq=1_0", "limit=5_0")],
+)
+def test_numbers_of_queries_are_written_as_in_bodies(service: Service, query: str) -> None:
+    answer = service.client.get(f"/v1/{query}")
+    check(answer.status_code, answer.headers, answer.content, errors.FieldInvalid)
+    assert "a number as JSON has it" in answer.text
+
+
+@pytest.mark.parametrize("query", ["limit=5", "limit=5.0"])
+def test_numbers_of_queries_may_have_a_point(service: Service, query: str) -> None:
+    assert service.client.get(f"/v1/clouds?{query}").status_code == 200

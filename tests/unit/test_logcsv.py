@@ -176,6 +176,13 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
             ",".join(COLUMNS) + "\n1,soon,cloud_created" + "," * (len(COLUMNS) - 3) + "\n",
             "line 2: 'soon' is not a number of seconds",
         ),
+        *(
+            (
+                ",".join(COLUMNS) + f"\n1,{huge},cloud_created" + "," * (len(COLUMNS) - 3) + "\n",
+                f"line 2: '{huge}' is not a number of seconds",
+            )
+            for huge in ("1e999999999", "-1e99999999", "inf")
+        ),
     ],
 )
 def test_what_cannot_be_read_is_named(tmp_path: Path, text: str, says: str) -> None:

@@ -303,6 +303,8 @@ BROKEN = {
     "eucalyptus cores": ("START 0 a X 1\nSTART 0 b X 0\n", "line 2: '0' is not a number of cores"),
     "eucalyptus id": ("START 0 ../a X 1\n", "line 1: '../a' is not an id"),
     "csv cells": (f"{JOBS}0,1,1\n0,1\n", "line 3: expected start_s,lifetime_s,cores"),
+    "eucalyptus exponent": ("START 1e999999999 a X 1\n", "line 1: '1e999999999' is not a number of seconds"),
+    "csv exponent": (f"{JOBS}0,1e999999999,1\n", "line 2: '1e999999999' is not a number of seconds"),
     "csv number": (f"{JOBS}0,1,1\n0,nan,1\n", "line 3: 'nan' is not a number of seconds"),
     "csv cores": (f"{JOBS}0,1,1.5\n", "line 2: '1.5' is not a number of cores"),
     "csv too late": (f"{JOBS}0,1,1\n253402300799,5,1\n", "line 3: the time is beyond the year 9999"),

@@ -64,6 +64,7 @@ def test_csv_traces_are_exact_and_sorted_by_start(tmp_path: Path) -> None:
         ("start_s,lifetime_s,cores\n1,2\n", "line 2: expected start_s,lifetime_s,cores"),
         ("start_s,lifetime_s,cores\n1,2,3\n1,-2,3\n", "line 3: '-2' is not a number of seconds"),
         ("start_s,lifetime_s,cores\n1,1e400,3\n", "line 2: '1e400' is not a number of seconds"),
+        ("start_s,lifetime_s,cores\n1,1e999999999,3\n", "line 2: '1e999999999' is not a number of seconds"),
         ("start_s,lifetime_s,cores\n1,2,100000000\n", "line 2: '100000000' is not a number of cores"),
     ],
 )

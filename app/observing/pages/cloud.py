@@ -16,7 +16,7 @@ from app.explaining.service import Explaining
 from app.notices.leaving import notices_of
 from app.platform.http.reached import reached
 from app.platform.pages.asking import choice, server_time
-from app.platform.pages.rendering import render
+from app.platform.pages.rendering import render_in_turns
 from app.scheduling.log_reads import LogReads
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.slots import slots_of
@@ -52,7 +52,7 @@ async def show(request: Request) -> Response:
     at_risk = [one.instance.instance_id for one in now["notices"].at_risk]
     proposed = await reached(request, LogReads).proposed_moves(name, at_risk)
     system_clock = state.policy.clock is Clock.SYSTEM
-    return render(
+    return await render_in_turns(
         request,
         "cloud.html",
         decisions=decisions,

@@ -6,16 +6,17 @@ their answer that way, are handled here. All of it costs a request no more than 
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop, TimerHandle, Transport
+from asyncio import AbstractEventLoop, Task, TimerHandle, Transport
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from app.platform.http.addresses import Addresses, place_of
@@ -85,6 +86,10 @@ class _Flow(FlowControl):
         """Read more."""
         super().resume_reading()
 
+    def end(self) -> None:
+        """Let go of the connection, which is gone."""
+        self._parse_on = _nothing
+
 
 class _Joined:
     """The transport that answers are written to. It delays a head and sends it together with the start of the body.
@@ -120,10 +125,15 @@ class _Joined:
                 self._transport.write(head)
 
 
+def _nothing() -> None:
+    """Take the place of a connection that is gone."""
+
+
 class BoundedConnection(HttpToolsProtocol):
     """One connection, made by uvicorn. The limits come by `functools.partial`.
 
-    Input is parsed in pieces, so that never more than `MOST_WAITING` requests wait, however many arrived at once.
+    Input is parsed in pieces, so that never more than `MOST_WAITING` requests wait, however many arrived at once. A
+    connection that is gone has its place until its request under way has ended; those that wait end with it.
     """
 
     def __init__(
@@ -141,6 +151,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._is_whole = False  # the incoming request has arrived in full
         self._has_head = False
         self._head_bytes = 0
+        self._running: RequestResponseCycle | None = None  # the request under way, or the last one
+        self._task: Task[None] | None = None
         self._unparsed = memoryview(b"")
         self._body_left = 0  # bytes left, of a body that declares its length
         self._hosts = 0
@@ -164,12 +176,36 @@ class BoundedConnection(HttpToolsProtocol):
             self._refuse(ConnectionsExhausted(why))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
-        if self._is_kept:
-            self._limits.addresses.close((self.client or (None,))[0])
+        """Forget the connection, and the requests that wait on it.
+
+        All that refers back to it is cut: the collector would find many thousands of dead ones too late.
+        """
         if self._watch is not None:
             self._watch.cancel()
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        for waiting, _ in self.pipeline:
+            waiting.on_response = _nothing
+        self.pipeline.clear()
+        self._flow.end()
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
+        if self._task is None or self._task.done():
+            self._give_place()
+        else:
+            self._task.add_done_callback(self._give_place)
+
+    def _give_place(self, _: object = None) -> None:
+        if self._is_kept:
+            self._limits.addresses.close((self.client or (None,))[0])
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Begin to answer a request; its task is known, as uvicorn does not let it be."""
+        self._running = cycle
+        self._task = self.loop.create_task(cycle.run_asgi(app))
+        self._task.add_done_callback(self.tasks.discard)
+        self.tasks.add(self._task)
 
     def data_received(self, data: bytes) -> None:
         """Take the data, and stop reading while some of it must wait."""
@@ -191,7 +227,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _parse_on(self) -> None:
         self._parses_on = False
-        if self._parse() and not self.transport.is_closing():
+        if not self.transport.is_closing() and self._parse() and not self.transport.is_closing():
             self._flow.read_on()
 
     def _parse(self) -> bool:
@@ -300,7 +336,8 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Begin the next request that waits on this connection, when it is its caller's turn."""
-        caller = self.cycle.scope["state"].get("caller")
+        assert self._running is not None
+        caller = self._running.scope["state"].get("caller")
         if caller is not None:
             self._caller = caller.id
         if not self.pipeline or self._limits.passes.may(self._caller):

@@ -12,7 +12,17 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    field_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
@@ -24,6 +34,8 @@ LONGEST_S = LONGEST_LIFETIME_US // SECOND_US
 """The longest duration allowed on the wire: ten years."""
 _SIZE_MAX = 1 << 30
 _RFC3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+"""A number as JSON has it. Python's and pydantic's readers of text take `1_0`, `+5` and blanks too."""
 _DECIMAL = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,6})?")
 _HUGE = re.compile(r"-?[0-9]{13,300}(\.[0-9]{1,6})?|-?[0-9](\.[0-9]{1,20})?[eE]\+?[0-9]{2,3}")
 _TOO_LONG_US = 2 * LONGEST_S * SECOND_US
@@ -56,9 +68,18 @@ class Body(_OnTheWire):
 
 
 class Query(_OnTheWire):
-    """The query parameters of a request, which arrive as text."""
+    """The query parameters of a request, which arrive as text. Numbers are written as in bodies."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, alias_generator=wire_name)
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _check_number(cls, text: object, read: ValidatorFunctionWrapHandler) -> object:
+        value = read(text)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and not (_NUMBER.fullmatch(str(text)) or _RFC3339.fullmatch(str(text))):
+            raise PydanticCustomError("number", "must be a number as JSON has it")
+        return value
 
 
 def _seconds(exact: Callable[[object], int | None], lowest_s: int) -> Callable[[object], int]:

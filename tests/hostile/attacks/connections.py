@@ -48,6 +48,22 @@ async def connections_that_come_and_go(target: Target) -> None:
 
 
 @attack("reader", _EXHAUSTED)
+async def dropped_connections(target: Target) -> None:
+    """Sixteen requests on each connection, which is dropped at once."""
+    asked = request("GET", "/v1/clouds/target/instances/never", target.tokens["reader"]) * 16
+
+    async def drop(_: int) -> None:
+        while True:
+            wire = await target.open()
+            await wire.send(asked)
+            await asyncio.sleep(0.01)
+            wire.writer.transport.abort()
+            target.counts["dropped"] += 1
+
+    await target.each(40, drop)
+
+
+@attack("reader", _EXHAUSTED)
 async def slow_readers(target: Target) -> None:
     """Great answers that nobody takes, sixteen on each of a hundred connections."""
     page = request("GET", "/v1/clouds/target/events?limit=1000", target.tokens["reader"])
