@@ -22,7 +22,7 @@ from app.workbench.findings import LogFindings, Watch
 from app.workbench.logcsv import LogWriter
 from app.workbench.side_by_side import run_side_by_side
 from app.workbench.tally import DrivenScenario, Scenario, WorkloadTally
-from app.workbench.wholefiles import whole_file
+from app.workbench.wholefiles import remove_left, whole_file
 from app.workbench.workload import Workload
 
 Promise = tuple[Guarantee, BudgetUnit, float | None]
@@ -120,7 +120,13 @@ def run_matrix(
     """Run all of them over all cores, on request with their baselines; results come in the order given."""
     beside = baseline_runs([one.scenario for one in evaluations]) if baselines else []
     tasks: list[Evaluation | BaselineRun] = [*evaluations, *beside]
-    done = run_side_by_side(_run_task, tasks, progress=progress)
+    try:
+        done = run_side_by_side(_run_task, tasks, progress=progress)
+    except BaseException:  # a process that is in the middle of a replay cannot remove what it has written
+        for one in evaluations:
+            if one.log is not None:
+                remove_left(one.log)
+        raise
     found = [one for one in done if isinstance(one, Evaluated)]
     if not baselines:
         return found

@@ -14,6 +14,7 @@ from multiprocessing.sharedctypes import RawArray
 from typing import Any, Protocol, TypeVar
 
 from app.domain.progress import Progress
+from app.workbench.endings import end_children, end_with_parent, ending_in_order
 
 
 class EvaluationTask(Protocol):
@@ -43,11 +44,15 @@ def run_side_by_side(
         return [_run(work, tasks[0], cores, told)]
     workers = max(1, min(cores, len(tasks)))
     context, done = get_context("spawn"), RawArray("q", max(1, len(tasks)))
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_share, initargs=(done,)) as pool:
+    begun = ProcessPoolExecutor(workers, mp_context=context, initializer=_share, initargs=(done,))
+    with ending_in_order(), begun as pool:
         numbered = enumerate(tasks)
         futures = [pool.submit(_run_shared, work, task, cores // workers, number) for number, task in numbered]
         try:
             _watch(futures, lambda: told(sum(done), sum(task.size for task in tasks)))
+        except BaseException:
+            end_children()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
     return [future.result() for future in futures]
@@ -69,8 +74,9 @@ def _run(work: Work[T, R], task: T, threads: int, progress: Progress) -> R:
 
 
 def _share(done: Any) -> None:  # noqa: ANN401 - ctypes arrays have no public type
-    """Tell a new process where to report the progress of its tasks."""
+    """Tell a new process where to report the progress of its tasks. It ends with the one that began it."""
     _shared["done"] = done
+    end_with_parent()
 
 
 def _run_shared(work: Work[T, R], task: T, threads: int, number: int) -> R:

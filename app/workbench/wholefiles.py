@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EBUSY
 from pathlib import Path
+from secrets import token_hex
 
 from app.domain.inputs import InputError
+from app.workbench.endings import ending_in_order
 
 _OUTLETS = ("/dev/std", "/dev/fd/", "/proc/")
-"""Names that begin so may mean standard output, whatever that is: nothing can take its place."""
+"""Names that begin so may mean standard output, whatever that is: nothing takes its place, and it is added to."""
 
 
 @contextmanager
@@ -20,34 +25,68 @@ def whole_file(path: Path, *, may_replace: bool = True) -> Iterator[Path]:
 
     Raises InputError if the file cannot be written, or is there and may not be replaced.
     """
-    if _is_outlet(path):
-        with _told(path, path):
-            yield path
-        return
-    place = path.resolve()
-    part = place.with_name(f"{place.name}.{os.getpid()}.part")
-    with _told(path, part):
+    place, part = _beside(path)
+    with _told(path, part), ending_in_order():
         try:
             _check(path, may_replace=may_replace)
             part.touch()
             yield part
             _check(path, may_replace=may_replace)
-            if place.exists():
-                shutil.copymode(place, part)
-            part.replace(place)
+            _put(part, place)
         finally:
             part.unlink(missing_ok=True)
 
 
+def remove_left(path: Path) -> None:
+    """Remove what processes that are gone have left beside the file."""
+    place = Path(os.path.realpath(path))
+    for part in place.parent.glob(f"{glob.escape(place.name)}.*.part"):
+        number = part.name.removeprefix(f"{place.name}.").removesuffix(".part")
+        if number.isdecimal() and not _runs(int(number)):
+            part.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def check_place(path: Path) -> None:
     """Raise InputError if the file cannot be written: now, and not after minutes of work. Nothing is changed."""
-    place = path.resolve()
-    part = path if _is_outlet(path) else place.with_name(f"{place.name}.{os.getpid()}.part")
+    _, part = _beside(path)
     with _told(path, part):
         _check(path, may_replace=True)
         part.open("a").close()
-        if part != path:
-            part.unlink()
+        part.unlink()
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    """Return the place of the file, and the path at which it is written first: of an outlet, among temporary files."""
+    if _is_outlet(path):
+        return path, Path(tempfile.gettempdir()) / f"tenure-{token_hex(8)}.part"
+    place = Path(os.path.realpath(path))
+    return place, place.with_name(f"{place.name}.{os.getpid()}.part")
+
+
+def _put(part: Path, place: Path) -> None:
+    """Put what was written in its place. What cannot be replaced is written to, and an outlet keeps what it had."""
+    if _is_outlet(place):
+        with part.open("rb") as written, place.open("ab") as outlet:
+            shutil.copyfileobj(written, outlet)
+        return
+    if place.exists():
+        shutil.copymode(place, part)
+    try:
+        part.replace(place)
+    except OSError as error:
+        if error.errno != EBUSY:  # as of a file that is mounted there by itself
+            raise
+        shutil.copyfile(part, place)
 
 
 def _is_outlet(path: Path) -> bool:
@@ -57,7 +96,7 @@ def _is_outlet(path: Path) -> bool:
 def _check(path: Path, *, may_replace: bool) -> None:
     if path.is_dir():
         raise InputError(f"{path}: it is a folder")
-    if path.exists() and not may_replace:
+    if path.exists() and not may_replace and not _is_outlet(path):
         raise InputError(f"{path} is there already: --overwrite replaces it")
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -90,3 +95,42 @@ def test_an_evaluation_that_is_interrupted_leaves_no_log(tmp_path: Path):
     with pytest.raises(KeyboardInterrupt):
         run_matrix([Evaluation(scenario, tmp_path / "log.csv")], progress=interrupt)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_standard_output_leads_to_keeps_what_it_had(tmp_path: Path):
+    kept = tmp_path / "kept"
+    kept.write_text("kept\n")
+    command = [sys.executable, "-m", "app.cli", "trace", "synth", "--days", "1", "--out", "/dev/stdout"]
+    with kept.open("a") as end:
+        subprocess.run(command, stdout=end, check=True)
+    first, second = kept.read_text().splitlines()[:2]
+    assert (first, second) == ("kept", "start_s,lifetime_s,cores")
+
+
+def test_a_place_that_leads_to_itself_is_replaced(tmp_path: Path):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    write(loop, "new")
+    assert loop.read_text() == "new"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
+def test_a_command_that_is_ended_leaves_no_work_behind(tmp_path: Path, number: signal.Signals):
+    """Evaluations of several SLAs go on in processes of their own."""
+    for name, seed in (("od.csv", 1), ("sp.csv", 2)):
+        write(tmp_path / name, "start_s,lifetime_s,cores\n" + "".join(f"{9 * k},{600 * seed},1\n" for k in range(9000)))
+    command = [sys.executable, "-m", "app.cli", "evaluate", "--nodes", "20x8", "--sla", "0.1,0.01", "--log", "logs"]
+    command += ["--on-demand", "od.csv", "--spot", "sp.csv", "--samples", "2000"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    run = subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True, stdout=subprocess.PIPE)
+    give_up = time.monotonic() + 60
+    while len(list(tmp_path.glob("logs/*.part"))) < 2:
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    if number is signal.SIGINT:  # from the keyboard it comes to all
+        os.killpg(run.pid, number)
+    else:
+        run.send_signal(number)
+    run.communicate(timeout=30)  # ends when all processes have let go of it
+    left = [one.name for one in tmp_path.glob("logs/*")]
+    assert number is signal.SIGKILL or left == []
