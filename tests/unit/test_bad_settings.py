@@ -48,3 +48,14 @@ def test_a_url_names_a_host(monkeypatch: pytest.MonkeyPatch, name: str, value: s
 
 def test_a_word_that_is_none_of_a_list_is_told_in_plain_words(monkeypatch: pytest.MonkeyPatch):
     assert told(monkeypatch, {"KEYSTONE_ROLES": "member=boss"}).startswith("TENURE_KEYSTONE_ROLES: must be 'reader', ")
+
+
+SECONDS = [name for name, field in Settings.model_fields.items() if field.annotation is float]
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "1e300", "86401"])
+def test_no_time_is_longer_than_a_day(monkeypatch: pytest.MonkeyPatch, value: str):
+    assert {"database_timeout_s", "table_wait_s", "stream_max_s"} <= {*SECONDS}
+    for name in SECONDS:
+        with monkeypatch.context() as alone:
+            assert told(alone, {name.upper(): value}).startswith(f"TENURE_{name.upper()}: ")

@@ -34,6 +34,8 @@ from app.platform.turns import Rounds
 
 MOST_WAITING = 16
 """The number of requests that may wait on a connection for earlier answers; further ones are not read yet."""
+LONGEST_KEPT_S = 10.0
+"""A request whose caller is gone counts for its address so long; one that waits for a table goes on for minutes."""
 MOST_HEADERS = 100
 LONGEST_HEADER = 1 << 13
 LONGEST_TARGET = 1 << 13
@@ -133,7 +135,8 @@ class BoundedConnection(HttpToolsProtocol):
     """One connection, made by uvicorn. The limits come by `functools.partial`.
 
     Input is parsed in pieces, so that never more than `MOST_WAITING` requests wait, however many arrived at once. A
-    connection that is gone has its place until its request under way has ended; those that wait end with it.
+    connection that is gone has its place until its request under way has ended, for LONGEST_KEPT_S at most; those that
+    wait end with it.
     """
 
     def __init__(
@@ -153,6 +156,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._head_bytes = 0
         self._running: RequestResponseCycle | None = None  # the request under way, or the last one
         self._task: Task[None] | None = None
+        self._giving: TimerHandle | None = None  # when its place is given back at the latest, once it is gone
         self._unparsed = memoryview(b"")
         self._body_left = 0  # bytes left, of a body that declares its length
         self._hosts = 0
@@ -194,10 +198,14 @@ class BoundedConnection(HttpToolsProtocol):
         if self._task is None or self._task.done():
             self._give_place()
         else:
+            self._giving = self.loop.call_later(LONGEST_KEPT_S, self._give_place)
             self._task.add_done_callback(self._give_place)
 
     def _give_place(self, _: object = None) -> None:
+        if self._giving is not None:
+            self._giving.cancel()
         if self._is_kept:
+            self._is_kept = False
             self._limits.addresses.close((self.client or (None,))[0])
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
