@@ -38,6 +38,7 @@ def borne_by(
     owners: OwnerNumbers,
     owner: int,
     deadlines_us: Ints,
+    are_spot: Bools,
     probabilities: NDArray[np.float64],
     stratum: int,
     now_us: int,
@@ -45,11 +46,11 @@ def borne_by(
 ) -> Ints:
     """Return the parts of the committed risk of a stratum's books that an owner's instances bear; see engine.books.
 
-    probabilities (C): the promises of the books, rising.
+    deadlines_us, are_spot (S): as in the cluster; probabilities (C): the promises of the books, rising.
     """
     parts = np.zeros(probabilities.shape[0], np.int64)
     for row in range(owners.shape[0]):
-        if owners[row] == owner and bearers.strata[row] == stratum:
+        if are_spot[row] and owners[row] == owner and bearers.strata[row] == stratum:
             of, left_us = class_index(probabilities, bearers.promises[row]), deadlines_us[row] - now_us
             if of >= 0 and left_us > 0:
                 weight = bearers.core_hours[row] * CORE_HOUR_PARTS if by_core_hours else float(PARTS)

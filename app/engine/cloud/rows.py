@@ -162,10 +162,10 @@ class InstanceRows:
         It is in evictions, or in core-hours.
         """
         number = self._owners.get(owner, NO_NODE)  # which no row has
-        bearers, deadlines_us = self._bearers(self._boundaries_us), self._room.cluster.deadline_us
+        bearers, cluster = self._bearers(self._boundaries_us), self._room.cluster
         owners, parts = self._columns.owners, CORE_HOUR_PARTS if by_core_hours else PARTS
-        known = np.array(promises, np.float64)
-        found = borne_by(bearers, owners, number, deadlines_us, known, stratum, now_us, by_core_hours)
+        ends, known = (cluster.deadline_us, cluster.is_spot), np.array(promises, np.float64)
+        found = borne_by(bearers, owners, number, *ends, known, stratum, now_us, by_core_hours)
         return [count / parts for count in found.tolist()]
 
     def overrunning_now(self, cluster: Cluster, now_us: int) -> Callable[[], dict[str, tuple[int, int, int]]]:
