@@ -11,6 +11,7 @@ from app.commands import options
 from app.commands.changing import changing
 from app.commands.options import on_cloud
 from app.commands.output import INTERRUPTED, STDERR, STDOUT, print_json
+from app.commands.words import places
 from app.domain.inputs import InputError
 from tenure_client import TenureClient, json_of
 from tenure_client.forms.answer import Answer
@@ -68,7 +69,8 @@ def _ask(cloud: str, victim: InstanceAnswer) -> None:
 
 
 def _words(victim: InstanceAnswer) -> str:
-    return f"{victim.id} (flavor {victim.flavor}, on {victim.node}, started {victim.at:%Y-%m-%dT%H:%M:%SZ})"
+    where = places(victim.node, victim.nodes)
+    return f"{victim.id} (flavor {victim.flavor}, on {where}, started {victim.at:%Y-%m-%dT%H:%M:%SZ})"
 
 
 def _tell(words: str, answer: Answer, *, as_json: bool) -> None:

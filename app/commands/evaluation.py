@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from app.commands import options
-from app.commands.outcomes import print_above, print_outcome
+from app.commands.outcomes import print_above, print_left_out, print_outcome
 from app.commands.output import (
     STDOUT,
     check_writable,
@@ -94,13 +94,13 @@ def evaluate(
     Several values of an option, separated by commas, are run in every combination, one per process, over all cores.
     """
     policy = policy_of(None, None, "yjf", every, samples, horizon, history, seed, forecast, strata, min_windows)
-    workload, slas = workload_of(on_demand, spot, spot_delay), _slas(sla, report, no_sla=no_sla)
+    workload, (asked, slas) = workload_of(on_demand, spot, spot_delay), _slas(sla, report, no_sla=no_sla)
     scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, slas, budget)
     watched, followed = reliability or by_epoch or report is not None, follow or report is not None
-    planned = [replace(one, watched=watched, followed=followed) for one in _planned(scenarios, log)]
+    planned = [replace(one, watched=watched, followed=followed) for one in _planned(scenarios, asked, log)]
     found = _run(planned, report, baselines=baselines)
     _write_report(report, found, {"on-demand": on_demand, "spot": spot}, spot_delay)
-    _print(found, followed=follow, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
+    _print(found, asked, followed=follow, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
 
 
 def each(texts: Sequence[str] | None, parse: Callable[[str], T]) -> list[T]:
@@ -125,12 +125,20 @@ def parse_guarantee(text: str) -> Guarantee:
     return guarantee_named(text, _BASELINE)
 
 
-def _slas(texts: list[str] | None, report: Path | None, *, no_sla: bool) -> list[float | None]:
+def _slas(
+    texts: list[str] | None, report: Path | None, *, no_sla: bool
+) -> tuple[list[float | None], list[float | None]]:
+    """Return the SLAs asked for, and those to run."""
     if no_sla and texts:
         raise InputError("--sla and --no-sla contradict each other; write --sla none,0.01 for both")
-    slas: list[float | None] = [None] if no_sla else each(texts or ["0.01"], parse_sla)
+    asked: list[float | None] = [None] if no_sla else each(texts or ["0.01"], parse_sla)
     # In a report no SLA stands beside the SLAs asked for, as in Figure 1 of the paper on spot SLAs.
-    return list(dict.fromkeys([None, *slas])) if report is not None else slas
+    return asked, asked if report is None else list(dict.fromkeys([None, *asked]))
+
+
+def _is_asked(scenario: Scenario, asked: Sequence[float | None]) -> bool:
+    """Return False for a baseline that only the report needs."""
+    return scenario.policy.guarantee is not Guarantee.NONE or None in asked
 
 
 def _scenarios(
@@ -162,23 +170,27 @@ def _run(evaluations: Sequence[Evaluation], report: Path | None, *, baselines: b
     from app.workbench.matrix import run_matrix  # noqa: PLC0415 - as above
 
     check_writable(report)
-    folders = {one.log.parent for one in evaluations if one.log is not None}
-    kept = f"the logs of the runs that were done are in {folders.pop()}" if folders and len(evaluations) > 1 else ""
+    logs = [one.log for one in evaluations if one.log is not None]
+    kept = f"the logs of the runs that were done are in {logs[0].parent}" if len(logs) > 1 else ""
     with interruptible(kept or "nothing is kept"), progress_bar("evaluating") as progress:
         return run_matrix(evaluations, baselines=baselines, progress=progress)
 
 
-def _planned(scenarios: Sequence[Scenario], log: Path | None) -> list[Evaluation]:
+def _planned(scenarios: Sequence[Scenario], asked: Sequence[float | None], log: Path | None) -> list[Evaluation]:
+    """Return the evaluations with their logs; a baseline that only the report needs has none."""
     from app.workbench.matrix import Evaluation, name_of  # noqa: PLC0415 - compiled code is slow to load
 
-    if log is None or len(scenarios) == 1:
+    logged = [one for one in scenarios if _is_asked(one, asked)]
+    paths = {name_of(one): log for one in logged}
+    if log is None or len(logged) == 1:
         check_writable(log)
-        return [Evaluation(scenario, log) for scenario in scenarios]
-    try:
-        log.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{log}: several runs write their logs into a folder: {error.strerror}") from error
-    return [Evaluation(scenario, log / f"{name_of(scenario)}.csv") for scenario in scenarios]
+    else:
+        try:
+            log.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{log}: several runs write their logs into a folder: {error.strerror}") from error
+        paths = {name: log / f"{name}.csv" for name in paths}
+    return [Evaluation(scenario, paths.get(name_of(scenario))) for scenario in scenarios]
 
 
 def _write_report(path: Path | None, found: Sequence[Evaluated], traces: dict[str, Path], spot_delay: str) -> None:
@@ -190,8 +202,17 @@ def _write_report(path: Path | None, found: Sequence[Evaluated], traces: dict[st
     write_report(path, render_page(found, Origin(command_line(), files, spot_delay)))
 
 
-def _print(found: Sequence[Evaluated], *, followed: bool, reliability: bool, by_epoch: bool, as_json: bool) -> None:
-    """Print what was asked for. A report follows every start for itself, whether that is asked for or not."""
+def _print(
+    found: Sequence[Evaluated],
+    asked: Sequence[float | None],
+    *,
+    followed: bool,
+    reliability: bool,
+    by_epoch: bool,
+    as_json: bool,
+) -> None:
+    """Print what was asked for. A report has a baseline and follows every start, whether that is asked for or not."""
+    found = [one for one in found if _is_asked(one.outcome.scenario, asked)]
     found = found if followed else [replace(one, cases=None) for one in found]
     reports = [_report(one, reliability=reliability) for one in found]
     if as_json:
@@ -203,6 +224,7 @@ def _print(found: Sequence[Evaluated], *, followed: bool, reliability: bool, by_
         STDOUT.print(matrix_table([one.outcome for one in found]))
         STDOUT.print(MATRIX_LEGEND)
         print_above({_title(one): one.outcome for one in found})
+        print_left_out(found[0].outcome)
     if found[0].baselines is not None:
         _print_baselines(found)
     for one, report in zip(found, reports, strict=True) if reliability else ():

@@ -19,12 +19,14 @@ from tenure_client import (
     ServiceRefused,
     ServiceUnreachable,
     Unauthenticated,
+    ValueInvalid,
 )
 
 _CODES: dict[type[Exception], int] = {
     InputError: 2,
     ArgumentInvalid: 2,
     NameInvalid: 2,
+    ValueInvalid: 2,
     RequestInvalid: 2,
     ServiceRefused: 1,
     ImportRefused: 1,

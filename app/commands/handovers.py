@@ -13,6 +13,7 @@ from app.commands.changing import changing
 from app.commands.options import on_cloud
 from app.commands.output import STDOUT, print_list
 from app.commands.tables import numbers_table
+from app.commands.words import places
 from tenure_client import TenureClient
 from tenure_client.forms.instances import HandoverAnswer
 
@@ -48,6 +49,11 @@ def _table(found: Sequence[HandoverAnswer]) -> Table:
         overdue = handover.status == "overdue"
         deadline = f"{handover.deadline:%Y-%m-%dT%H:%M:%SZ}"
         table.add_row(
-            handover.id, handover.node, handover.reason, handover.status, deadline, style="red" if overdue else ""
+            handover.id,
+            places(handover.node, handover.nodes),
+            handover.reason,
+            handover.status,
+            deadline,
+            style="red" if overdue else "",
         )
     return table

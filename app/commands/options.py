@@ -19,7 +19,12 @@ OnDemand = Annotated[
     Path, typer.Option(metavar="FILE", help="On-demand trace: Eucalyptus, or CSV start_s,lifetime_s,cores.")
 ]
 Spot = Annotated[Path, typer.Option(metavar="FILE", help="Spot trace, in either format.")]
-SpotDelay = Annotated[str, typer.Option(metavar="TIME", help="The delay of the spot trace's start.")]
+SpotDelay = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME", help="The delay of the spot trace's start; what starts after the on-demand trace is left out."
+    ),
+]
 
 
 def _probability(text: str) -> float:

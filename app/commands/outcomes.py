@@ -27,6 +27,15 @@ def print_outcome(outcome: DrivenScenario, *, as_json: bool) -> None:
     if outcome.forecast_s is not None:
         times += f", of it {outcome.forecast_s:.1f} s in forecasts"
     STDOUT.print(f"{len(outcome.tally.epochs)} epochs; {times}")
+    print_left_out(outcome)
+
+
+def print_left_out(outcome: DrivenScenario) -> None:
+    """Print how many spot starts of the trace were not requested; nothing if all were."""
+    left_out = outcome.scenario.workload.left_out
+    if left_out:
+        told = "from the end of the on-demand trace on, left out of those requested"
+        STDOUT.print(f"spot starts {told}: {left_out}", highlight=False, soft_wrap=True)
 
 
 def print_above(outcomes: Mapping[str, DrivenScenario]) -> None:

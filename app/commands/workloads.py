@@ -153,7 +153,7 @@ def trace_jobs(
 def workload_of(on_demand: Path, spot: Path, spot_delay: str) -> Workload:
     """Return the workload of two trace files. Say so if the delay leaves none of the spot instances."""
     workload = load_workload(on_demand, spot, parse_duration(spot_delay))
-    if not workload.spot and read_trace(spot):
+    if not workload.spot and workload.left_out:
         STDERR.print(
             f"note: no spot start falls within the on-demand trace: it begins --spot-delay {spot_delay} late",
             markup=False,

@@ -32,7 +32,8 @@ _OF_POOL = ("name", "cloud", "flavor", "market", "max_nodes", "price_per_hour", 
 _OF_BID = ("zone", "product")
 _FACT = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 _KIND = re.compile(r"[a-z][a-z_]{0,39}", re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+"""Control characters, and halves of characters as in names that are not UTF-8, which no request carries."""
 
 
 class _NewestLook(NamedTuple):

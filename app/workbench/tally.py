@@ -202,6 +202,7 @@ class DrivenScenario:
         """Return the outcome as one JSON object."""
         return {
             **self.tally.report(),
+            "spot_left_out": self.scenario.workload.left_out,
             "epochs": len(self.tally.epochs),
             "forecast_s": None if self.forecast_s is None else round(self.forecast_s, 3),
             "wall_s": round(self.wall_s, 3),

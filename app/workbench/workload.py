@@ -47,10 +47,14 @@ class TraceInstance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Two traces in the order of their START lines, the spot trace already delayed and cut."""
+    """Two traces in the order of their START lines, the spot trace already delayed and cut.
+
+    `left_out` spot starts were cut off.
+    """
 
     on_demand: tuple[TraceInstance, ...]
     spot: tuple[TraceInstance, ...]
+    left_out: int = 0
 
     @property
     def size(self) -> int:
@@ -72,7 +76,8 @@ def combine(on_demand: Sequence[TraceInstance], spot: Sequence[TraceInstance], s
         raise InputError("the on-demand trace holds no instance")
     end_us = max(instance.stop_us for instance in on_demand)
     delayed = (instance._replace(start_us=instance.start_us + spot_delay_us) for instance in spot)
-    return Workload(tuple(on_demand), tuple(instance for instance in delayed if instance.start_us < end_us))
+    taken = tuple(instance for instance in delayed if instance.start_us < end_us)
+    return Workload(tuple(on_demand), taken, len(spot) - len(taken))
 
 
 def read_trace(path: Path) -> list[TraceInstance]:

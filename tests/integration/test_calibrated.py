@@ -284,6 +284,7 @@ def test_the_page_of_curves_names_no_line_that_is_not_there(client: httpx2.Clien
     assert "ashed line" not in full
     assert "Dashed:" not in full
     assert "bound at" not in full
+    assert "its bound tells in the next table" in full
 
 
 def test_the_form_of_quotes_answers_what_was_asked_or_nothing(client: httpx2.Client) -> None:

@@ -235,7 +235,7 @@ def test_a_deleted_cluster_has_no_nodes_and_no_jobs_until_it_is_made_again() -> 
 
 def test_only_whole_lines_are_reported_and_each_with_its_key(tmp_path: Path) -> None:
     events = Events(tmp_path / "events.jsonl")
-    events.write("node_bought", node="lab-spot-a", why="job 1\nwaits", deep={"a": [1]}, long="x" * 900)
+    events.write("node_bought", node="lab-spot-a", why="job\udcff1\nwaits", deep={"a": [1]}, long="x" * 900)
     whole = events.path.stat().st_size
     with events.path.open("a") as file:
         file.write('{"at": "2026-01-01T00:00:00Z", "kind": "half')

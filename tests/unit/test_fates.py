@@ -181,3 +181,21 @@ def test_the_command_tells_strata_flavors_and_calibration(tmp_path: Path) -> Non
     assert report["calibration"]["forecast"] == "calibrated"
     assert 0 < report["calibration"]["evicted"] < report["calibration"]["cases"]
     assert report["calibration_beside"] is None
+
+
+def test_the_baseline_of_a_report_is_on_its_page_alone_and_what_is_left_out_is_told(tmp_path: Path) -> None:
+    traces = ["--on-demand", write(tmp_path / "a", [instance("a", 0, 7200, 1)])]
+    traces += ["--spot", write(tmp_path / "b", [instance(str(at), at, 600, 1) for at in (0, 3600, 7200, 9000)])]
+    log, page = tmp_path / "log.csv", tmp_path / "page.html"
+    arguments = ["evaluate", "--nodes", "1x4", *traces, "--spot-delay", "0s", "--log", str(log), "--report", str(page)]
+    found = CliRunner().invoke(command_line(), [*arguments, "--json"])
+    assert found.exit_code == 0, found.output
+    report = json.loads(found.stdout)
+    assert (report["spot"]["requested"], report["spot_left_out"]) == (2, 2)
+    assert report["settings"]["guarantee"] == "stratified"
+    assert log.read_text(encoding="utf-8").startswith("seq,")
+    assert "2 more, from the end of the on-demand trace on, are left out" in page.read_text(encoding="utf-8")
+    assert "no SLA" in page.read_text(encoding="utf-8")
+    for slas in ("0.01", "none,0.01"):
+        told = CliRunner().invoke(command_line(), [*arguments[:-4], "--sla", slas]).stdout
+        assert "on-demand trace on, left out of those requested: 2" in " ".join(told.split())

@@ -96,6 +96,7 @@ def test_spot_starts_late_and_not_after_the_last_on_demand_stop() -> None:
     spot = [instance("a", 0, 1), instance("b", 49, 100), instance("c", 50, 1)]
     workload = combine([instance("x", 0, 60), instance("y", 5, 1)], spot, 10 * SECOND_US)
     assert [(i.name, i.start_us) for i in workload.spot] == [("a", 10 * SECOND_US), ("b", 59 * SECOND_US)]
+    assert workload.left_out == 1
     with pytest.raises(InputError, match="holds no instance"):
         combine([], spot, 0)
 

@@ -64,10 +64,12 @@ def _opening(origin: Origin, found: Sequence[Evaluated]) -> Iterator[str]:
     yield "<p class=mark>Tenure evaluation</p>"
     on_demand, spot = (escape(origin.traces[market]) for market in ("on-demand", "spot"))
     yield f"<h1>{on_demand} <span>on-demand, with</span> {spot} <span>as spot</span></h1>"
+    left_out = f" {workload.left_out} more, from the end of the on-demand trace on, are left out."
+    left_out = left_out if workload.left_out else ""
     yield (
         f"<p>{len(workload.on_demand)} on-demand starts and {len(workload.spot)} spot starts, the spot trace "
-        f"{escape(origin.spot_delay)} late. <em>Admitted</em> is of those requested, <em>evicted</em> is of those "
-        f"admitted; the SLA is kept where evicted is at most what was promised.</p>"
+        f"{escape(origin.spot_delay)} late.{left_out} <em>Admitted</em> is of those requested, <em>evicted</em> is of "
+        f"those admitted; the SLA is kept where evicted is at most what was promised.</p>"
     )
     yield "</header>"
 

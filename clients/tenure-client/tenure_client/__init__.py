@@ -18,6 +18,7 @@ from tenure_client.errors import (
     ServiceUnreachable,
     TooManyRequests,
     Unauthenticated,
+    ValueInvalid,
 )
 from tenure_client.forms.answer import json_of
 from tenure_client.values import (
@@ -73,6 +74,7 @@ __all__ = [
     "TenureClient",
     "TooManyRequests",
     "Unauthenticated",
+    "ValueInvalid",
     "__version__",
     "json_of",
 ]

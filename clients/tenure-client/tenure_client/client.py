@@ -164,7 +164,7 @@ class TenureClient(Methods):
     """Connections to a service that threads may share.
 
     `retry_s` is how long a failed request is retried, if that is safe; `timeout_s` bounds each wait for the service in
-    one attempt. Raises ArgumentInvalid if `url` is not a web address, or `token` not ASCII.
+    one attempt. Raises ArgumentInvalid if `url` is not a web address, `token` not ASCII, or a time limit none.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class TenureClient(Methods):
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
         self._retry_s = retry_s
-        self._http = httpx2.Client(**client_arguments(url, token, timeout_s), transport=transport)
+        self._http = httpx2.Client(**client_arguments(url, token, timeout_s, retry_s), transport=transport)
 
     def __enter__(self) -> Self:
         return self
@@ -260,7 +260,7 @@ class AsyncTenureClient(Methods):
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._retry_s = retry_s
-        self._http = httpx2.AsyncClient(**client_arguments(url, token, timeout_s), transport=transport)
+        self._http = httpx2.AsyncClient(**client_arguments(url, token, timeout_s, retry_s), transport=transport)
 
     async def __aenter__(self) -> Self:
         return self

@@ -12,6 +12,7 @@ from enum import Enum, StrEnum
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
+from tenure_client.bodies import is_unicode
 from tenure_client.errors import NameInvalid
 from tenure_client.forms.advice import BidAdviceAnswer, CheckpointAdviceAnswer
 from tenure_client.forms.answer import Json
@@ -143,7 +144,7 @@ _FOLDERS = {"", ".", ".."}
 
 def _in_path(kind: str, text: str) -> str:
     """Return a name or an id as a path holds it."""
-    if text in _FOLDERS or "/" in text:
+    if text in _FOLDERS or "/" in text or not is_unicode(text):
         raise NameInvalid(f"{text!r} is not the name or id of {'an' if kind[0] in 'aeio' else 'a'} {kind}")
     return quote(text, safe="")
 

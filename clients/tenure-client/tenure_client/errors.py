@@ -1,8 +1,9 @@
 """The errors between a client and the service, as one tree.
 
     ClientError
-    +-- ArgumentInvalid             the client was made with a URL or a token that cannot be one
+    +-- ArgumentInvalid             the client was made with a URL, a token or a time limit that cannot be one
     +-- NameInvalid                 nothing can have a name or an id like that
+    +-- ValueInvalid                no request can carry that value
     +-- ServiceUnreachable          no answer, or only that the service is not ready, for as long as was allowed
     |   +-- NotConnected            nobody accepted a connection
     +-- AnswerUnreadable            an answer that is not in the documented form, as of another kind of server
@@ -23,7 +24,7 @@ class ClientError(Exception):
 
 
 class ArgumentInvalid(ClientError):
-    """The client was made with a URL or a token that cannot be one. `argument` is `url` or `token`."""
+    """The client was made with an argument that cannot be one: `url`, `token`, `timeout_s` or `retry_s`."""
 
     def __init__(self, argument: str, detail: str) -> None:
         super().__init__(detail)
@@ -31,7 +32,15 @@ class ArgumentInvalid(ClientError):
 
 
 class NameInvalid(ClientError):
-    """Nothing that a path names can be called that: it is empty, holds a slash, or means a folder."""
+    """Nothing that a path names can be called that: it is empty, no Unicode, holds a slash, or means a folder."""
+
+
+class ValueInvalid(ClientError):
+    """No request can carry the value of `field`: a number that is not finite or too large, or a text not Unicode."""
+
+    def __init__(self, field: str, detail: str) -> None:
+        super().__init__(f"{field}: {detail}")
+        self.field = field
 
 
 class ServiceUnreachable(ClientError):

@@ -8,6 +8,7 @@ harmless; the rest are marked `Repeat.ONCE` in `calls`.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import re
 import threading
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 
+from tenure_client.bodies import check, encoded
 from tenure_client.endpoints import Call, Repeat
 from tenure_client.errors import AnswerUnreadable, ArgumentInvalid, ClientError, NotConnected, ServiceUnreachable
 from tenure_client.forms.errors import ErrorAnswer, ErrorsAnswer, refused
@@ -56,7 +58,6 @@ _NOT_SENT = (*_NOT_CONNECTED, httpx2.PoolTimeout)
 _SENSELESS = (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 _reading_a_form = threading.Lock()
-_encode = msgspec.json.Encoder().encode
 
 
 class Again(Exception):
@@ -97,9 +98,13 @@ class Patience:
             logger.warning("%s; trying again for up to %.0f s more", again.error, self._ends_s - now_s)
 
 
-def client_arguments(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
-    """Return the arguments for an HTTP client. Raise ArgumentInvalid if `url` or `token` cannot be one."""
+def client_arguments(url: str, token: str | None, timeout_s: float, retry_s: float) -> dict[str, Any]:
+    """Return the arguments for an HTTP client. Raise ArgumentInvalid if a client cannot have one of these."""
     _check_url(url)
+    if not 0 < timeout_s < math.inf:
+        raise ArgumentInvalid("timeout_s", f"timeout_s must be more than 0 and finite, not {timeout_s}")
+    if not retry_s >= 0:
+        raise ArgumentInvalid("retry_s", f"retry_s must be at least 0, not {retry_s}")
     headers = {"User-Agent": f"tenure-client/{__version__}", "OpenStack-API-Version": "preemptible 1.0"}
     if token:
         if not (token.isascii() and token.isprintable()):
@@ -126,12 +131,13 @@ def _check_url(url: str) -> None:
 
 
 def request_arguments(call: Call[Any]) -> dict[str, Any]:
-    """Return the arguments for an HTTP client's `request`."""
+    """Return the arguments for an HTTP client's `request`. Raise ValueInvalid if it cannot carry a value."""
     found: dict[str, Any] = {"method": call.endpoint.method, "url": call.path}
     if call.query:
+        check(call.query)
         found["params"] = call.query
     if call.body is not None:
-        found["content"] = _encode(call.body)
+        found["content"] = encoded(call.body)
         found["headers"] = {"Content-Type": "application/json"}
     return found
 
