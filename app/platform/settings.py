@@ -51,7 +51,7 @@ def _for_http(url: str | None) -> str | None:
 
 
 _HttpUrl = Annotated[str | None, AfterValidator(_for_http)]
-_Seconds = Annotated[float, Field(le=86_400, allow_inf_nan=False)]
+_UpToDay = Annotated[float, Field(le=86_400, allow_inf_nan=False)]
 
 
 def _words(value: object) -> object:
@@ -86,7 +86,7 @@ class Settings(BaseSettings):
         description="The admin token, at least 12 characters of ASCII without spaces. Without it one is made.",
     )
     max_body_bytes: int = Field(1 << 20, ge=1024, description="The largest request body accepted.")
-    request_timeout_s: _Seconds = Field(
+    request_timeout_s: _UpToDay = Field(
         30.0,
         gt=0,
         description="Requests that do not arrive in full, and answers not taken, end after one to two times this.",
@@ -101,7 +101,7 @@ class Settings(BaseSettings):
     address_requests_per_min: int = Field(
         1200, ge=1, description="Requests without a valid token that a process accepts from one address in a minute."
     )
-    database_timeout_s: _Seconds = Field(
+    database_timeout_s: _UpToDay = Field(
         10.0, gt=0, description="The limit for one call or transaction, with the wait for a connection."
     )
     database_pool_size: int = Field(
@@ -112,7 +112,7 @@ class Settings(BaseSettings):
     )
     queue_limit: int = Field(20_000, ge=1, description="Operations that may wait for one cloud's log.")
     batch_limit: int = Field(1_000, ge=1, description="Operations decided in one transaction.")
-    table_wait_s: _Seconds = Field(
+    table_wait_s: _UpToDay = Field(
         120.0,
         ge=0,
         description="The time for which a spot start on an external clock waits for its table; nothing else does.",
@@ -123,27 +123,27 @@ class Settings(BaseSettings):
     )
     stream_limit: int = Field(200, ge=0, description="Event streams that one process serves at once.")
     stream_limit_per_token: int = Field(20, ge=1, description="Event streams of one token in one process.")
-    stream_heartbeat_s: _Seconds = Field(
+    stream_heartbeat_s: _UpToDay = Field(
         15.0, gt=0, description="The interval of the heartbeats in a stream without events."
     )
-    stream_max_s: _Seconds = Field(3600.0, gt=0, description="A stream ends after this time, and its reader resumes.")
+    stream_max_s: _UpToDay = Field(3600.0, gt=0, description="A stream ends after this time, and its reader resumes.")
     webhook_limit: int = Field(20, ge=0, description="Webhooks that one cloud may have.")
-    webhook_timeout_s: _Seconds = Field(10.0, gt=0, description="The time for which a receiver may delay its answer.")
+    webhook_timeout_s: _UpToDay = Field(10.0, gt=0, description="The time for which a receiver may delay its answer.")
     webhook_attempts: int = Field(
         15, ge=1, description="Attempts to deliver one event before it becomes a dead letter."
     )
-    webhook_retry_s: _Seconds = Field(
+    webhook_retry_s: _UpToDay = Field(
         5.0, gt=0, description="The pause after the first failure. It doubles after each, up to an hour."
     )
     webhook_max_bytes: int = Field(262_144, ge=1024, description="Larger messages are sent without their data.")
     webhook_allow_private: bool = Field(default=False, description="Allow webhooks to private addresses.")
     peer_allow_private: bool = Field(default=False, description="Allow peers at private addresses, and without TLS.")
-    peer_answer_s: _Seconds = Field(5.0, gt=0, le=60, description="The time for which a peer may delay its answer.")
-    hold_s: _Seconds = Field(30.0, gt=0, le=120, description="The time for which peers are to hold room for an offer.")
+    peer_answer_s: _UpToDay = Field(5.0, gt=0, le=60, description="The time for which a peer may delay its answer.")
+    hold_s: _UpToDay = Field(30.0, gt=0, le=120, description="The time for which peers are to hold room for an offer.")
     peer_messages_per_s: int = Field(
         100, ge=1, description="Offers, awards and withdrawals of one peer that a process accepts in a second."
     )
-    reclaim_margin_s: _Seconds = Field(
+    reclaim_margin_s: _UpToDay = Field(
         60.0, ge=0, description="The time after the end of a lease from which on a job is taken back from a peer."
     )
     objects_url: _HttpUrl = Field(
@@ -200,7 +200,7 @@ class Settings(BaseSettings):
     keystone_roles: Annotated[dict[str, Role] | None, NoDecode, BeforeValidator(_pairs)] = Field(
         None, description="Roles here by Keystone's, as `member=member,auditor=reader`, in place of the usual ones."
     )
-    keystone_cache_s: _Seconds = Field(
+    keystone_cache_s: _UpToDay = Field(
         60.0,
         ge=3,
         le=300,

@@ -122,7 +122,9 @@ def test_a_command_that_is_ended_leaves_no_work_behind(tmp_path: Path, number: s
     command = [sys.executable, "-m", "app.cli", "evaluate", "--nodes", "20x8", "--sla", "0.1,0.01", "--log", "logs"]
     command += ["--on-demand", "od.csv", "--spot", "sp.csv", "--samples", "2000"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # where the tests run with nohup, it is ignored
     run = subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True, stdout=subprocess.PIPE)
+    signal.signal(signal.SIGHUP, before)
     give_up = time.monotonic() + 60
     while len(list(tmp_path.glob("logs/*.part"))) < 2:
         assert time.monotonic() < give_up
