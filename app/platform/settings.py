@@ -138,8 +138,8 @@ class Settings(BaseSettings):
     webhook_max_bytes: int = Field(262_144, ge=1024, description="Larger messages are sent without their data.")
     webhook_allow_private: bool = Field(default=False, description="Allow webhooks to private addresses.")
     peer_allow_private: bool = Field(default=False, description="Allow peers at private addresses, and without TLS.")
-    peer_answer_s: _UpToDay = Field(5.0, gt=0, le=60, description="The time for which a peer may delay its answer.")
-    hold_s: _UpToDay = Field(30.0, gt=0, le=120, description="The time for which peers are to hold room for an offer.")
+    peer_answer_s: float = Field(5.0, gt=0, le=60, description="The time for which a peer may delay its answer.")
+    hold_s: float = Field(30.0, gt=0, le=120, description="The time for which peers are to hold room for an offer.")
     peer_messages_per_s: int = Field(
         100, ge=1, description="Offers, awards and withdrawals of one peer that a process accepts in a second."
     )
@@ -200,7 +200,7 @@ class Settings(BaseSettings):
     keystone_roles: Annotated[dict[str, Role] | None, NoDecode, BeforeValidator(_pairs)] = Field(
         None, description="Roles here by Keystone's, as `member=member,auditor=reader`, in place of the usual ones."
     )
-    keystone_cache_s: _UpToDay = Field(
+    keystone_cache_s: float = Field(
         60.0,
         ge=3,
         le=300,
