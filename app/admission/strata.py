@@ -4,9 +4,10 @@ Each stratum of declared lifetimes has a *book* of its own for each promised pro
 earns at most what it risks four times over, so nothing is earned without risk. A start is admitted by the first of
 three lines that allows it: its risk is small; its risk is within p; or its risk is three times p at most, the book is
 not in debt, and few risky instances run in it. Most starts risk far less than p, so what the book earns beyond its
-evictions pays for those that risk more. Exposed starts are paid for like any other. What a stratum's other books are
-in debt counts against the third line too, until a book has earned an eviction by itself: a promise that differs in
-the last digit finds no book without debts.
+evictions pays for those that risk more. A book of lifetimes below an hour earns that soon, so it pays for nothing
+before. Exposed starts are paid for like any other. What a stratum's other books are in debt counts against the third
+line too, until a book has earned an eviction by itself: a promise that differs in the last digit finds no book without
+debts.
 
 A start weighs 1, or the core-hours that it declares if the policy's budget counts these: earnings, evictions and the
 limit on risky instances go by weight. A start that weighs more than two usual ones, and more than the book could pay
@@ -25,7 +26,7 @@ from app.admission.quote import Quotes
 from app.domain.budgets import AdmittedBy, Book, BudgetUnit
 from app.domain.requests import StartRequest
 from app.domain.strata import stratum_index
-from app.domain.times import SECOND_US
+from app.domain.times import HOUR_US, SECOND_US
 from app.engine.books import RISKY, core_hours_of
 from app.engine.cloud import Cloud
 
@@ -37,6 +38,8 @@ RISKY_BEYOND = 5
 """So many risky instances may run, together with a start whose risk is beyond p, however little the book has left. In a
 book that counts core-hours it is so many times the usual weight.
 """
+SOON_US = HOUR_US
+"""A book of lifetimes below this has no such places: what it pays for beyond p it has earned before (decision 286)."""
 HEAVY = 2
 """A start is heavy if it weighs more than so many usual ones, and more than what is left."""
 PRECISION_US = SECOND_US
@@ -67,8 +70,13 @@ def lines_of(book: Book, probability: float) -> tuple[AdmittingLine, ...]:
     return (
         AdmittingLine(AdmittedBy.SMALL, small, None),
         AdmittingLine(AdmittedBy.WITHIN, bearable, None),
-        AdmittingLine(AdmittedBy.PAID, beyond, max(RISKY_BEYOND * book.usual_weight, affordable)),
+        AdmittingLine(AdmittedBy.PAID, beyond, max(unearned_places(book) * book.usual_weight, affordable)),
     )
+
+
+def unearned_places(book: Book) -> int:
+    """Return how many risky instances may run, together with a start beyond the promise, before the book has earned."""
+    return 0 if book.below_us is not None and book.below_us <= SOON_US else RISKY_BEYOND
 
 
 def admitting_line(book: Book, risk: float, probability: float) -> AdmittedBy | None:

@@ -40,5 +40,5 @@ def admits(log: Sequence[Event], now_us: int, lifetime_us: int, risk: float, pro
         if end is None and event.at_us + length > now_us:
             risky += risk_then * Fraction(event.at_us + length - now_us, length) > max(own, p) / 2
     left, owed = lefts[p], -sum(min(left, 0) for other, left in lefts.items() if other != p)
-    pays = left >= 0 and (left >= owed or earned >= 1)
-    return r <= p or (r <= min(3 * p, (1 + p) / 2) and pays and risky + 1 <= max(5, left // 1))
+    pays, unearned = left >= 0 and (left >= owed or earned >= 1), 5 if band(lifetime_us) else 0
+    return r <= p or (r <= min(3 * p, (1 + p) / 2) and pays and risky + 1 <= max(unearned, left // 1))

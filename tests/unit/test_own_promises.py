@@ -8,6 +8,7 @@ import pytest
 from test_longest_in_a_share import CalmQuotes
 from test_wanted import Led
 
+from app.admission import strata
 from app.admission.limits import MOST_CLASSES
 from app.admission.strata import lines_of
 from app.domain.budgets import AdmittedBy, Book, BudgetUnit
@@ -43,6 +44,32 @@ def test_what_will_nearly_surely_be_evicted_is_not_paid_for_by_a_new_book() -> N
     risky = cloud.take(asked("b", 15, 0.34))
     assert isinstance(risky, InstanceStarted)
     assert risky.basis.book.admitted_by is AdmittedBy.PAID
+    cloud.check()
+
+
+def test_below_an_hour_a_book_pays_for_what_it_has_earned() -> None:
+    """An hour has places that nobody has earned; what is shorter has as many as its book has evictions left."""
+    cloud = led(0.3, cores=64)
+    refused = cloud.take(asked("new", 0.9, 0.2))
+    assert isinstance(refused, InstanceRejected)
+    assert refused.basis.book.affordable_us == pytest.approx(0.667 * HOUR_US, rel=0.01), "what is within the promise"
+    an_hour = cloud.take(asked("hour", 1, 0.2))
+    assert isinstance(an_hour, InstanceStarted)
+    assert an_hour.basis.book.admitted_by is AdmittedBy.PAID
+    for number in range(4):
+        assert isinstance(cloud.take(asked(f"small-{number}", 0.3, 0.2)), InstanceStarted)
+    assert isinstance(cloud.take(asked("too soon", 0.9, 0.2)), InstanceRejected), "four fifths of an eviction are left"
+    assert isinstance(cloud.take(asked("small", 0.3, 0.2)), InstanceStarted)
+    assert isinstance(cloud.take(asked("paid", 0.9, 0.2)), InstanceStarted)
+    assert isinstance(cloud.take(asked("one too many", 0.9, 0.2)), InstanceRejected)
+    cloud.check()
+
+
+def test_what_was_paid_before_it_was_earned_is_still_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs of before decision 286 hold such starts."""
+    monkeypatch.setattr(strata, "unearned_places", lambda book: strata.RISKY_BEYOND)
+    cloud = led(0.3)
+    assert isinstance(cloud.take(asked("new", 0.9, 0.2)), InstanceStarted)
     cloud.check()
 
 

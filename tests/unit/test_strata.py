@@ -297,6 +297,10 @@ def book(left: float, committed: float, risky: int) -> Book:
     return Book(0, None, left + 7, 7, committed, risky)
 
 
+def brief_book(left: float, risky: int) -> Book:
+    return Book(0, HOUR_US, left, 0, 0.0, risky)
+
+
 @pytest.mark.parametrize(
     ("book", "risk", "line"),
     [
@@ -311,6 +315,11 @@ def book(left: float, committed: float, risky: int) -> Book:
         (book(9.0, 0.0, 8), 3 * P, AdmittedBy.PAID),
         (book(9.0, 0.0, 9), 3 * P, None),
         (book(99.0, 0.0, 0), 3.1 * P, None),
+        (brief_book(0.0, 0), 1.01 * P, None),
+        (brief_book(0.9, 0), 1.01 * P, None),
+        (brief_book(0.0, 0), P, AdmittedBy.WITHIN),
+        (brief_book(3.0, 2), 1.01 * P, AdmittedBy.PAID),
+        (brief_book(3.0, 3), 1.01 * P, None),
     ],
 )
 def test_each_line(book: Book, risk: float, line: AdmittedBy | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.admission.strata import AdmittingLine, lines_of
+from app.admission.strata import AdmittingLine, lines_of, unearned_places
 from app.domain.budgets import AdmittedBy, Book, BudgetUnit
 from app.domain.numbers import number_text, share_text, told_apart
 from app.domain.times import length_text
@@ -54,7 +54,8 @@ def _reason(line: AdmittingLine, risk: float, book: Book) -> str:
             "other promises for these lifetimes owe"
         )
     if book.unit is BudgetUnit.INSTANCES:
-        return f"beyond the promise {line.most_risky} risky instances may run, and {book.risky} ran already"
+        earned = "" if unearned_places(book) else "as many as it has evictions left, "
+        return f"beyond the promise {earned}{line.most_risky} risky instances may run, and {book.risky} ran already"
     most = number_text(max(line.most_risky or 0.0, 0.0))
     return (
         f"beyond the promise risky instances of {most} core-hours may run, this one among them, and "

@@ -250,7 +250,8 @@ def borne(start: LogRow, now_us: int) -> float:
 def _lines(book: Book, risk: float, promised: float) -> list[AdmittedBy | None]:
     """Apply the rule of docs/forecast.md, *Honest within strata*, and those before it where they say otherwise.
 
-    Until decision 265 any risk was paid for up to 3 p. Until decision 166 a book in debt bore p / 2, and a tenth of
+    Until decision 286 books of less than an hour paid beside four risky instances before they had earned that, too, and
+    until 265 any risk was paid for up to 3 p. Until decision 166 a book in debt bore p / 2, and a tenth of
     what it had left paid for up to 5 p. Until decision 110 a risk within the promise was admitted beside few risky
     instances only.
     """
@@ -261,7 +262,8 @@ def _lines(book: Book, risk: float, promised: float) -> list[AdmittedBy | None]:
     left = book.earned - book.evicted
     few_left = max(floor(left), 0)
     was_paid = AdmittedBy.PAID if risk <= 3 * promised and left >= 0 and book.risky < max(5, few_left) else None
-    paid = was_paid if risk <= (1 + promised) / 2 else None
+    is_within = risk <= (1 + promised) / 2 and book.risky < max(_unearned(book), few_left)
+    paid = was_paid if is_within else None
     affords = risk <= 5 * promised and risk <= (left - book.committed) / 10 and book.risky < max(2, few_left)
     before = AdmittedBy.PAID if affords else None
     if risk > promised:
@@ -281,4 +283,10 @@ def _lines_by_hours(book: Book, risk: float, promised: float) -> list[AdmittedBy
         return [AdmittedBy.WITHIN] if left >= 0 else [AdmittedBy.WITHIN, before]
     bears = risk <= 3 * promised and left >= 0 and not is_heavy and beside <= max(5 * usual, left)
     was_paid = AdmittedBy.PAID if bears else None
-    return [was_paid if risk <= (1 + promised) / 2 else None, was_paid, before]
+    is_within = risk <= (1 + promised) / 2 and beside <= max(_unearned(book) * usual, left)
+    return [was_paid if is_within else None, was_paid, before]
+
+
+def _unearned(book: Book) -> int:
+    """Return how many risky instances may run beside a book that has earned nothing, a paid start among them."""
+    return 0 if book.below_us is not None and book.below_us <= 3_600_000_000 else 5
