@@ -12,10 +12,11 @@ from app.domain.times import DAY_US
 from app.domain.values import Policy, Resources
 from app.forecast.design import design_effects, no_spans
 from app.forecast.level import Cases
-from app.forecast.operations import REJECTED
+from app.forecast.operations import REJECTED, START_SPOT, Operations
 from app.forecast.recorded import Learned, enlarged_recorded, first_recorded, read
 from app.forecast.replayed import History
 from app.forecast.rise import RiseHistory, Rises
+from app.forecast.states import OPERATION_COUNT
 from app.forecast.worlds import code_of
 
 NOTHING_SEEN = RiseHistory(0, len(Resources._fields)).publish()
@@ -31,7 +32,7 @@ class FollowedStarts:
         self._cases = Cases()
         self._learned = Learned(self._cases.counts, no_spans())
         self._rises: RiseHistory | None = None
-        self._begin_us = self._curves_us = 0
+        self._begin_us = self._day_us = self._curves_us = 0
         self._curves = NOTHING_SEEN
 
     @property
@@ -44,10 +45,10 @@ class FollowedStarts:
         while (next_us := history.next_us) is not None and next_us < until_us:
             if self._rises is None:
                 self._begin(next_us)
-            self._renew_curves(history, next_us)
-            self._lead(history, min(until_us, self._curves_us + DAY_US))
+            self._begin_day(history, next_us)
+            self._lead(history, min(until_us, self._day_us + DAY_US))
         if self._rises is not None:
-            self._renew_curves(history, until_us)
+            self._begin_day(history, until_us)
             self._lead(history, until_us)
 
     def publish(self, history: History, until_us: int) -> Rises | None:
@@ -55,30 +56,39 @@ class FollowedStarts:
         self.read(history, until_us)
         if self._rises is None or until_us <= self._begin_us:
             return None
-        rises = self._published(history, self._rises, until_us)
+        rises = self._published(history, history.operations(until_us), until_us)
         evidence, effects = self._cases.evidence(rises.seen_us), design_effects(self._learned.spans)
         return rises._replace(starts=evidence, effects=effects)
 
     def _begin(self, at_us: int) -> None:
-        self._begin_us = self._curves_us = at_us
+        self._begin_us = self._day_us = self._curves_us = at_us
         self._rises = RiseHistory(at_us, len(Resources._fields))
 
-    def _renew_curves(self, history: History, at_us: int) -> None:
-        """Bring the curves to the last whole day of the cloud's life."""
+    def _begin_day(self, history: History, at_us: int) -> None:
+        """Lead the history on to the last whole day of the cloud's life."""
         day_us = at_us - (at_us - self._begin_us) % DAY_US
-        if day_us > self._curves_us and self._rises is not None:
+        if day_us > self._day_us:
             self._lead(history, day_us)
-            self._curves, self._curves_us = self._published(history, self._rises, day_us), day_us
+            self._day_us = day_us
 
-    def _published(self, history: History, rises: RiseHistory, until_us: int) -> Rises:
-        """Return the curves of the history, which has been led to `until_us`, with the level that it teaches."""
-        rises.extend(history.operations(until_us), history.node_count, history.row_count, until_us)
-        found = rises.publish()
+    def _published(self, history: History, operations: Operations, until_us: int) -> Rises:
+        """Return the curves of what happened before `until_us`, with the level that is learned so far."""
+        assert self._rises is not None
+        self._rises.extend(operations, history.node_count, history.row_count, until_us)
+        found = self._rises.publish()
         return found._replace(level=self._cases.level(found.seen_us))
 
     def _lead(self, history: History, until_us: int) -> None:
-        """Lead the history on, and the recorded state after it."""
+        """Lead the history on, and the recorded state after it.
+
+        What starts in a day reads the curves of its beginning. A whole day without spot starts needs none: years
+        without any would cost as much as years with them (decision 293).
+        """
+        before = self._state.run.counters[OPERATION_COUNT]
         operations, omitted = history.operations(until_us), history.take_omitted()
+        is_read = until_us < self._day_us + DAY_US or bool((operations.kind[before:] == START_SPOT).any())
+        if self._curves_us < self._day_us and (is_read or bool((omitted.kind == REJECTED).any())):
+            self._curves, self._curves_us = self._published(history, operations, self._day_us), self._day_us
         has_rejected = bool((omitted.kind == REJECTED).any())
         self._state = enlarged_recorded(self._state, history.node_count, history.row_count, has_rejected=has_rejected)
         read(self._state, self._learned, operations, omitted, self._curves, self._eviction_policy, until_us)

@@ -71,7 +71,7 @@ class TableCache:
             if monotonic() > deadline:
                 self._given_up_us[cloud_id] = due_us
                 logger.warning(
-                    "no table came in time; is a worker running?",
+                    "no table came in time: no worker is running, or all have much to do",
                     extra={"cloud_id": cloud_id, "waited_s": self._wait_s},
                 )
                 return
