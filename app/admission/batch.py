@@ -14,7 +14,7 @@ from app.admission.extend import (
     key_of,
 )
 from app.admission.kept import check_not_held, check_not_kept, is_kept, new_ids
-from app.admission.limits import MOST_RUNNING, is_class_too_many, is_full
+from app.admission.limits import MOST_RUNNING, is_class_too_many, is_full, is_owner_too_many
 from app.admission.looks import are_looks_due, looks_before, take_looks
 from app.admission.moments import check_clock, is_ahead, is_external, time_of, time_of_change
 from app.admission.move import check_runs, decide_move, is_there
@@ -31,6 +31,7 @@ from app.domain.errors import (
     TimeBackwards,
     TooManyClasses,
     TooManyInstances,
+    TooManyOwners,
 )
 from app.domain.events import (
     Event,
@@ -285,6 +286,8 @@ def _decide(
             raise _too_many(cloud)
         # An older format cannot say whose an instance is, so its owner has no quota.
         told = step if batch.log_format >= OWNERS_SINCE else replace(step, owner=None)
+        if is_owner_too_many(cloud, told):
+            raise TooManyOwners(f"{len(cloud.owners)} owners are counted here, as many as may be")
         return None, decide_start(cloud, told, at_us, quotes)
     if step.instance_id not in cloud.running:
         raise InstanceNotFound(f"there is no instance {step.instance_id!r}")

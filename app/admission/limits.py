@@ -15,6 +15,9 @@ MOST_CLASSES = 100
 MOST_RUNNING = 250_000
 """The limit of running machines in a cloud: instances, and members of groups. All of its state is kept in memory."""
 
+MOST_OWNERS = 20_000
+"""The limit of owners with an account in a cloud. Controllers name any project, and the state keeps each for weeks."""
+
 
 def ids_to_look_up(cloud: Cloud, steps: Sequence[object], *, every_start: bool) -> list[str]:
     """Return the instance ids of which the log may know more than the state.
@@ -22,7 +25,7 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[object], *, every_start: bool) 
     The log's unique index catches a start whose id was used before but does not run. So `every_start` is needed only
     after that has happened, and on an external clock, where a repeated start brings a time in the past. Ids that a
     change keeps for later it does not catch, since nothing starts under them yet. A start must also be known as new
-    before it is refused for its SLA class, for the number of running instances, or for the bounds of the policy; the
+    before it is refused for its SLA class, its owner, the number of running instances, or the bounds of the policy; the
     steps before it may change each.
     """
     ids, before = set(), len(steps) - 1
@@ -42,6 +45,7 @@ def ids_to_look_up(cloud: Cloud, steps: Sequence[object], *, every_start: bool) 
             or step.instance_id in cloud.running
             or is_out_of_bounds(cloud.policy, step)
             or is_class_too_many(cloud, step, before)
+            or is_owner_too_many(cloud, step, before)
         ):
             ids.add(step.instance_id)
     return sorted(ids)
@@ -58,3 +62,10 @@ def is_class_too_many(cloud: Cloud, request: StartRequest, more: int = 0) -> boo
     if promised is None or policy.guarantee is Guarantee.NONE or len(cloud.classes) + more < MOST_CLASSES:
         return False
     return request.market is Market.SPOT and promised not in {policy.eviction_probability, *cloud.classes}
+
+
+def is_owner_too_many(cloud: Cloud, request: StartRequest, more: int = 0) -> bool:
+    """Return True if the start would add an owner beyond the cloud's limit once `more` have been added."""
+    if len(cloud.owners) + more < MOST_OWNERS or request.market is Market.ON_DEMAND:
+        return False
+    return request.account is not None and request.account not in cloud.owners

@@ -10,7 +10,7 @@ from app.domain.budgets import Book, BudgetUnit
 from app.domain.requests import StartRequest
 from app.domain.strata import stratum_index
 from app.domain.times import HOUR_US
-from app.domain.values import Basis, QuotaKind, QuotaUse, Rejection
+from app.domain.values import Basis, Policy, QuotaKind, QuotaUse, Rejection
 from app.engine.books import core_hours_of
 from app.engine.cloud import Cloud, OwnerAccount, Quota, Running
 
@@ -28,8 +28,12 @@ REFUSALS = {
 
 def quota_of(cloud: Cloud, owner: str) -> Quota:
     """Return the quota in force for an owner."""
-    policy = cloud.policy
-    return cloud.quotas.get(owner) or Quota(policy.owner_cores, policy.owner_share, policy.overrun_share)
+    return cloud.quotas.get(owner) or quota_of_policy(cloud.policy)
+
+
+def quota_of_policy(policy: Policy) -> Quota:
+    """Return the quota of owners that have none of their own."""
+    return Quota(policy.owner_cores, policy.owner_share, policy.overrun_share)
 
 
 def exceeded_by(cloud: Cloud, request: StartRequest, basis: Basis, at_us: int) -> QuotaUse | None:

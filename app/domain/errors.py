@@ -1,7 +1,4 @@
-"""All errors that a request can meet, as one tree with four branches: NotFound, Conflict, Invalid and Unavailable.
-
-`platform/http/errors.py` maps every leaf to its status and permanent code; a test keeps that table complete.
-"""
+"""The tree of all errors that a request can meet. `platform/http/errors.py` maps each leaf to its status and code."""
 
 from __future__ import annotations
 
@@ -227,6 +224,10 @@ class TooManyEvictions(Conflict):
     """One request would evict too many instances, or too many evictions are unconfirmed; stop or confirm some."""
 
 
+class TooManyOwners(Conflict):
+    """The cloud has the largest number of owners allowed; one is forgotten weeks after its last spot instance ended."""
+
+
 class TooManyQuotas(Conflict):
     """The largest number of owners of the cloud have quotas of their own."""
 
@@ -374,10 +375,9 @@ class LogBroken(Unavailable):
     @classmethod
     def between(cls, cloud_id: int, before: int, after: int) -> LogBroken:
         """Return the error of a log that lacks the events between two seqs."""
-        return cls(
-            f"events {before + 1} to {after - 1} are missing in the log of cloud number {cloud_id}: put a backup back, "
-            "or cut the log off before the gap (docs/operations.md, When a log has a gap)"
-        )
+        missing = f"events {before + 1} to {after - 1} are missing in the log of cloud number {cloud_id}"
+        advice = "put a backup back, or cut the log off before the gap (docs/operations.md, When a log has a gap)"
+        return cls(f"{missing}: {advice}")
 
 
 class Overloaded(Unavailable):

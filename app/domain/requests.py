@@ -22,9 +22,9 @@ class StartRequest:
     with `wanted` which ones they take. `owner` is the caller, by what the names of its tokens have in common; None
     stands for admins, who may use any id. `count` is the number of members of a group, which are placed, promised and
     evicted together; only spot starts may have more than 1. `nodes` are the only ones that it may take; none: any. They
-    are what the controller can use now, and no part of what is asked. `project` and `user` tell for whom it is. An
-    `observed` start is not asked for: its controller tells of it. What a controller asks `for_project` counts for that
-    project instead of the controller.
+    are what the controller can use now, and no part of what is asked. `project` and `user` tell for whom it is:
+    callers of that project may use it. An `observed` start is not asked for: its controller tells of it. What a
+    controller asks `for_project` counts for that project instead of the controller.
     """
 
     instance_id: str

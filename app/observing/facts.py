@@ -54,8 +54,8 @@ class StandingFacts:
 class OwnerFacts:
     """The spot instances of one owner, of admins (`ADMINS`), or of all owners that are not told one by one (`OTHERS`).
 
-    `running`, `cores` and `overrunning_cores` are of now, the rest since the log began. `quota_cores` is what its quota
-    allows; None if that is not limited.
+    `running`, `cores` and `overrunning_cores` are of now, the rest since the log began or the owner was
+    forgotten. `quota_cores` is what its quota allows; None if that is not limited.
     """
 
     name: str

@@ -19,7 +19,7 @@ from app.domain.errors import LogNewer
 from app.domain.strata import stratum_names
 from app.domain.times import SECOND_US
 from app.domain.values import Clock, Market, NodeStatus
-from app.engine.cloud import Cloud
+from app.engine.cloud import Cloud, OwnerAccount
 from app.engine.cluster import NO_NODE
 from app.judging.attainment import Attainment
 from app.judging.intervals import exact_interval
@@ -29,7 +29,7 @@ from app.observing.store import Observation, Observations
 from app.observing.truths import KeptTruths
 from app.platform.asked import CommonTurns
 from app.platform.clock import ServerClock
-from app.scheduling.owners import OwnerStanding, owners_of
+from app.scheduling.owners import OwnersMoment, OwnerStanding
 from app.scheduling.scheduler import Attainments, Scheduler
 from app.scheduling.slots import slots_of
 
@@ -93,12 +93,12 @@ class CloudWatch:
     async def _facts(self, found: Observation) -> CloudFacts:
         standing = await self._scheduler.attainments(found.cloud)
         facts = facts_of(found, standing, self._clock.now_us())
-        owners = await owners_of(standing.cloud, standing.at_us)
+        owners = await OwnersMoment.of(standing.cloud, standing.at_us)
         return replace(
             facts,
             slots=await slots_of(standing.cloud, [*standing.cloud.flavors]),
-            owner_count=sum(one.name is not None for one in owners),
-            owners=largest_owners(owners),
+            owner_count=owners.named,
+            owners=await largest_owners(owners),
             estimates=self._truths.of(found.cloud),
         )
 
@@ -210,23 +210,39 @@ def _standing(of_class: str, one: SectionStanding) -> StandingFacts:
     )
 
 
-def largest_owners(standings: Sequence[OwnerStanding]) -> list[OwnerFacts]:
+async def largest_owners(owners: OwnersMoment) -> list[OwnerFacts]:
     """Return the owners with most cores one by one, the largest first, and all others as one."""
-    ranked = sorted(standings, key=lambda one: (-one.account.cores, -one.account.admitted, one.name or ""))
-    told = [_owner(one.name or ADMINS, [one], one.quota.cores) for one in ranked[:OWNERS_MAX]]
-    return [*told, _owner(OTHERS, ranked[OWNERS_MAX:], None)] if ranked[OWNERS_MAX:] else told
+    told = [owners.standing(name) for name in await owners.largest(OWNERS_MAX)]
+    facts = [_owner(one.name or ADMINS, one) for one in told]
+    return [*facts, _other_owners(owners, await owners.total(), facts)] if len(owners.names) > OWNERS_MAX else facts
 
 
-def _owner(name: str, parts: Sequence[OwnerStanding], quota_cores: int | None) -> OwnerFacts:
+def _owner(name: str, one: OwnerStanding) -> OwnerFacts:
+    account = one.account
     return OwnerFacts(
         name,
-        running=sum(one.account.running for one in parts),
-        cores=sum(one.account.cores for one in parts),
-        overrunning_cores=sum(one.overrunning_cores for one in parts),
-        quota_cores=quota_cores,
-        admitted=sum(one.account.admitted for one in parts),
-        evicted=sum(one.account.evicted for one in parts),
-        overran=sum(one.overran for one in parts),
+        running=account.running,
+        cores=account.cores,
+        overrunning_cores=one.overrunning_cores,
+        quota_cores=one.quota.cores,
+        admitted=account.admitted,
+        evicted=account.evicted,
+        overran=one.overran,
+    )
+
+
+def _other_owners(owners: OwnersMoment, total: OwnerAccount, told: Sequence[OwnerFacts]) -> OwnerFacts:
+    """Return the sum of all owners without those that are told one by one."""
+    overrunning, overrunning_cores = owners.overrunning
+    return OwnerFacts(
+        OTHERS,
+        running=total.running - sum(one.running for one in told),
+        cores=total.cores - sum(one.cores for one in told),
+        overrunning_cores=overrunning_cores - sum(one.overrunning_cores for one in told),
+        quota_cores=None,
+        admitted=total.admitted - sum(one.admitted for one in told),
+        evicted=total.evicted - sum(one.evicted for one in told),
+        overran=total.overran + overrunning - sum(one.overran for one in told),
     )
 
 

@@ -30,6 +30,7 @@ STARTED = Served(
         errors.ProbabilityUnexpected,
         errors.GroupOnDemand,
         errors.TooManyClasses,
+        errors.TooManyOwners,
         errors.TooManyInstances,
         errors.TooManyJobs,
         errors.TooManyEvictions,

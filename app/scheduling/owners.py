@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import islice
 
 from app.admission.outcomes import Changed
-from app.admission.quota import allowed_overrun_us, quota_of
-from app.domain.errors import OwnerNotFound, TooManyQuotas
+from app.admission.quota import allowed_overrun_us, quota_of_policy
+from app.domain.errors import MarkerInvalid, OwnerNotFound, TooManyQuotas
 from app.domain.events import Event, QuotaRemoved, QuotaSet
 from app.domain.values import OWNER_PATTERN
 from app.engine.cloud import NOBODY, Cloud, Overrun, OwnerAccount, Quota
+from app.platform.turns import in_turns
 from app.scheduling.scheduler import Scheduler
 from app.scheduling.slots import beside, has_few_rows
 
 MOST_QUOTAS = 1000
 """The number of owners with quotas of their own in a cloud. All of its state is kept in memory."""
+_AT_ONCE = 500
+"""So many owners are looked at between turns."""
 _NAME = re.compile(OWNER_PATTERN)
 
 
@@ -59,29 +65,96 @@ class OwnerStanding:
         return self.account.overrun_core_us + self.overrunning_core_us
 
 
-async def owners_now(scheduler: Scheduler, cloud_name: str) -> list[OwnerStanding]:
-    """Return all owners by name, those without one last. In a large cloud they are read beside the event loop."""
-    return await owners_of(*await scheduler.present(cloud_name))
+class OwnersMoment:
+    """All owners of a cloud as they were at one moment, whatever is decided since. Each is computed when asked for.
+
+    `names` are those of all who have an account or a quota, in order; NOBODY, of the instances of admins, comes first.
+    """
+
+    def __init__(self, cloud: Cloud, now_us: int) -> None:
+        self.names, self._accounts, self._quotas = [*cloud.owner_names], dict(cloud.owners), dict(cloud.quotas)
+        self._ended, self._of_policy = cloud.ended_now(now_us), quota_of_policy(cloud.policy)
+        self._over: dict[str, tuple[int, int, int]] = {}
+
+    @classmethod
+    async def of(cls, cloud: Cloud, now_us: int) -> OwnersMoment:
+        """Return the owners of a cloud's state. In a large cloud, what overruns is counted beside the event loop."""
+        moment, count = cls(cloud, now_us), cloud.overrunning_now(now_us)
+        moment._over = count() if has_few_rows(cloud) else await beside(count)
+        return moment
+
+    def __contains__(self, name: str) -> bool:
+        """Return True if there is an owner of this name."""
+        return name in self._accounts or name in self._quotas
+
+    @property
+    def named(self) -> int:
+        """The number of owners with a name."""
+        return len(self.names) - (NOBODY in self)
+
+    @property
+    def own_quotas(self) -> int:
+        """The number of those with quotas of their own."""
+        return len(self._quotas)
+
+    @property
+    def overrunning(self) -> tuple[int, int]:
+        """The number of instances of all owners that overrun, and their cores."""
+        return sum(count for count, _, _ in self._over.values()), sum(cores for _, cores, _ in self._over.values())
+
+    def standing(self, name: str) -> OwnerStanding:
+        """Return what an owner comes to; of one that is not known, nothing."""
+        quota = Quota() if name == NOBODY else self._quotas.get(name, self._of_policy)
+        account, over = self._accounts.get(name, OwnerAccount()), self._over.get(name, (0, 0, 0))
+        own = name in self._quotas
+        return OwnerStanding(name or None, account, *over, self._ended(name), quota, has_own_quota=own)
+
+    def after(self, marker: str | None, limit: int) -> tuple[list[str], str | None]:
+        """Return the names that follow a marker, NOBODY's last, and the marker of the next page, if any.
+
+        Raises MarkerInvalid.
+        """
+        begin = int(NOBODY in self)
+        if marker is not None:
+            if marker not in self:
+                raise MarkerInvalid(f"{marker!r} is not in this list")
+            begin = bisect_right(self.names, marker)
+        found = self.names[begin : begin + limit + 1]
+        if len(found) <= limit and NOBODY in self:
+            found.append(NOBODY)
+        return found[:limit], found[limit - 1] if len(found) > limit else None
+
+    async def largest(self, most: int) -> list[str]:
+        """Return the names of those with most running cores, the largest first. It gives turns to other tasks."""
+        return await in_turns(self._ranked(most))
+
+    async def total(self) -> OwnerAccount:
+        """Return the sum of all accounts. It gives turns to other tasks."""
+        return await in_turns(self._summed())
+
+    def _ranked(self, most: int) -> Generator[None, None, list[str]]:
+        found, runs, none = list[str](), list[list[tuple[int, int, str]]](), OwnerAccount()
+        for begin in range(0, len(self.names), _AT_ONCE):
+            of_names = [(self._accounts.get(name, none), name) for name in self.names[begin : begin + _AT_ONCE]]
+            runs.append(sorted((-account.cores, -account.admitted, name) for account, name in of_names))
+            yield
+        for one in islice(merge(*runs), most):
+            found.append(one[-1])
+            if not len(found) % _AT_ONCE:
+                yield
+        return found
+
+    def _summed(self) -> Generator[None, None, OwnerAccount]:
+        total, accounts = OwnerAccount(), iter(self._accounts.values())
+        while more := [*islice(accounts, _AT_ONCE)]:
+            total = OwnerAccount(*map(sum, zip(total, *more, strict=True)))
+            yield
+        return total
 
 
-async def owners_of(cloud: Cloud, now_us: int) -> list[OwnerStanding]:
-    """Return all owners of a cloud's state as of `now_us`, as `owners_now` does."""
-    count = cloud.overrunning_now(now_us)
-    accounts, quotas, names = dict(cloud.owners), dict(cloud.quotas), {*cloud.owners, *cloud.quotas}
-    ended = {name: cloud.ended_lately(name, now_us) for name in names}
-    in_force = {name: Quota() if name == NOBODY else quota_of(cloud, name) for name in names}
-    over = count() if has_few_rows(cloud) else await beside(count)
-    return [
-        OwnerStanding(
-            name or None,
-            accounts.get(name, OwnerAccount()),
-            *over.get(name, (0, 0, 0)),
-            ended=ended[name],
-            quota=in_force[name],
-            has_own_quota=name in quotas,
-        )
-        for name in sorted(names, key=lambda name: (name == NOBODY, name))
-    ]
+async def owners_now(scheduler: Scheduler, cloud_name: str) -> OwnersMoment:
+    """Return the owners of a cloud as they are now."""
+    return await OwnersMoment.of(*await scheduler.present(cloud_name))
 
 
 async def set_quota(
@@ -101,8 +174,7 @@ async def set_quota(
         return [QuotaSet(at_us=now_us, owner=owner, **quota._asdict())]
 
     await scheduler.change(cloud_name, decide, at_us)
-    none = OwnerStanding(owner, OwnerAccount(), 0, 0, 0, Overrun(0, 0), quota, has_own_quota=True)
-    found = next((one for one in await owners_now(scheduler, cloud_name) if one.name == owner), none)
+    found = (await owners_now(scheduler, cloud_name)).standing(owner)
     return replace(found, quota=quota, has_own_quota=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -147,6 +148,16 @@ class TestPipelines:
                 came += connection.recv(1 << 16)
         flavors = service.client.get(f"{NORTH}/flavors").json()["flavors"]
         assert [flavor["name"] for flavor in flavors][1:] == [json.loads(body)["name"] for body in bodies]
+
+    def test_a_start_is_answered_before_broken_bytes_that_follow_it(self, service: Service) -> None:
+        body = json.dumps({**START, "id": "followed"})
+        head = f"POST {NORTH}/instances HTTP/1.1\r\nHost: x\r\nX-Auth-Token: {TOKEN}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        with connected(service) as connection:
+            connection.sendall(f'{head}{body}"}}'.encode())
+            came = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+        assert re.findall(rb"HTTP/1\.1 (\d+)", came) == [b"201", b"400"]
+        assert errors.PROBLEMS[errors.RequestMalformed].code.encode() in came
 
     def test_a_large_body_that_is_refused_leaves_the_connection_whole(self, service: Service) -> None:
         head = "POST {} HTTP/1.1\r\nHost: x\r\nX-Auth-Token: {}\r\n"

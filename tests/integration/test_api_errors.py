@@ -661,6 +661,20 @@ def test_more_classes_than_there_may_be_are_an_error(world: Service, monkeypatch
     assert world.client.post(f"{CLOUD}/instances", json={**SPOT, "id": "default"}).status_code == 201
 
 
+def test_more_owners_than_there_may_be_are_an_error(world: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = world.client.post("/v1/tokens", json={"name": "newcomer.1", "role": "member"}).json()["token"]
+    asked, headers = {**SPOT, "id": "newcomers"}, {"X-Auth-Token": token}
+    before, most = world.last_seq("system"), limits.MOST_OWNERS
+    monkeypatch.setattr(limits, "MOST_OWNERS", 0)
+    check(world.client.post(f"{CLOUD}/instances", json=asked, headers=headers), errors.TooManyOwners)
+    assert world.last_seq("system") == before
+    monkeypatch.setattr(limits, "MOST_OWNERS", most)
+    first = world.client.post(f"{CLOUD}/instances", json=asked, headers=headers)
+    monkeypatch.setattr(limits, "MOST_OWNERS", 0)
+    again = world.client.post(f"{CLOUD}/instances", json=asked, headers=headers)
+    assert (first.status_code, again.json()) == (201, first.json()), "a start that was decided has its answer"
+
+
 def test_more_instances_than_there_may_be_are_an_error(world: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = {**START, "id": "ended"}
     first = world.client.post(f"{CLOUD}/instances", json=ended)

@@ -134,6 +134,41 @@ def test_what_a_controller_starts_for_a_project_is_the_projects(service: Service
     cloud.audited()
 
 
+def test_owners_come_in_pages_and_are_forgotten_after_weeks(service: Service) -> None:
+    cloud = Tenants(service, "paged", warm_up_s=0, clock_step_s=86_400 * 60)
+    body = {"name": "paged-nova.1", "role": "service", "cloud": "paged"}
+    cloud.tokens["nova"] = cloud.post("/v1/tokens", body)["token"]
+    names = [f"p{number:02}" for number in range(25)]
+    steps = [
+        step
+        for name in reversed(names)
+        for step in (
+            {"start": {"id": name, "market": "spot", "flavor": "c1", "lifetime_s": 60, "at": at(1), "project": name}},
+            {"stop": {"id": name, "at": at(1)}},
+        )
+    ]
+    cloud.post(f"{cloud.path}/batch", {"operations": steps}, "nova")
+    cloud.start("admins", 2)
+    cloud.post(f"{cloud.path}/owners/asks/quota", {"cores": 3, "at": at(3)})
+    found, path = list[str | None](), f"{cloud.path}/owners?limit=10"
+    while path:
+        answer = cloud.client.get(path).json()
+        found += [owner["name"] for owner in answer["owners"]]
+        path = answer["links"][0]["href"] if answer["links"] else ""
+    assert found == ["asks", *names, None]
+    unknown = cloud.client.get(f"{cloud.path}/owners?marker=unknown")
+    assert unknown.json()["errors"][0]["code"] == PROBLEMS[errors.MarkerInvalid].code
+    page = cloud.client.get("/ui/clouds/paged/owners?from=20", headers={"Cookie": f"tenure_token={TOKEN}"}).text
+    assert page.count('data-label="Owner"') == len(found) - 20
+
+    later = {"id": "late", "market": "spot", "flavor": "c1", "lifetime_s": 60, "at": "1970-02-20T00:00:00Z"}
+    cloud.post(f"{cloud.path}/instances", {**later, "project": "p07"}, "nova")
+    owners = cloud.owners()
+    assert [*owners] == ["asks", "p07", None], "the others ended more than four weeks ago"
+    assert owners["p07"]["admitted"] == 1
+    cloud.audited()
+
+
 def test_two_processes_keep_one_quota(service: Service, database_url: str) -> None:
     cloud = Tenants(service, "two-quotas", owner_cores=4)
     results: list[str] = []

@@ -117,6 +117,15 @@ def test_a_cloud_promises_so_many_probabilities_and_no_more(monkeypatch: pytest.
     assert [type(outcome) for outcome in decide(free, *steps[:3]).outcomes] == [Started] * 3
 
 
+def test_a_cloud_counts_so_many_owners_and_no_more(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "MOST_OWNERS", 2)
+    owners = ["a", "b", "c", "a", None]
+    steps = [spot(f"i-{number}", owner=owner) for number, owner in enumerate(owners)]
+    steps[4:4] = [replace(on_demand("whole"), flavor="c1", owner="c")]
+    kinds = [type(outcome) for outcome in decide(make_cloud(guarantee=Guarantee.NONE), *steps).outcomes]
+    assert kinds == [Started, Started, errors.TooManyOwners, Started, Started, Started]
+
+
 def test_a_cloud_runs_so_many_instances_and_no_more(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(limits, "MOST_RUNNING", 2)
     cloud = make_cloud(guarantee=Guarantee.NONE)

@@ -19,7 +19,7 @@ from app.domain.events import (
     NodeAdded,
 )
 from app.domain.values import OWNER_PATTERN, Clock, EvictionReason, Market, Policy, Resources, RiskLevel
-from app.engine.cloud import Cloud, OutcomeCounts, Overrun, OwnerAccount, Quota, Section, SectionKind
+from app.engine.cloud import NOBODY, Cloud, OutcomeCounts, Overrun, OwnerAccount, Quota, Section, SectionKind
 from app.forecasts.rules import Run
 from app.judging.attainment import Attainment
 from app.judging.outcomes import Outcomes, largest, standing
@@ -29,7 +29,7 @@ from app.observing.metrics import FAMILIES
 from app.observing.pages.epochs import needless
 from app.observing.service import CLASSES_MAX, OWNERS_MAX, facts_of, largest_owners
 from app.observing.store import Observation
-from app.scheduling.owners import OwnerStanding
+from app.scheduling.owners import OwnersMoment, OwnerStanding
 from app.scheduling.scheduler import Attainments
 
 FOUND = Observation("north", None, None, None, 0, 0, 0, 0, 0.0, 0, 0, 0)
@@ -138,16 +138,35 @@ def owner(name: str | None, cores: int, quota: int | None = None) -> OwnerStandi
     return OwnerStanding(name, account, 1, cores // 2, 60, ended, Quota(quota), has_own_quota=has_own_quota)
 
 
-def test_owners_that_are_too_many_are_told_as_one() -> None:
+async def told_of(*standings: OwnerStanding) -> list[OwnerFacts]:
+    """Return what is told of these owners, whose accounts and overrunning instances a cloud says it has."""
+    names = {one.name or NOBODY: one for one in standings}
+    facts = (
+        Cloud()
+        .facts()
+        ._replace(
+            owners=[(name, one.account) for name, one in names.items()],
+            quotas=[(name, one.quota) for name, one in names.items() if one.has_own_quota],
+        )
+    )
+    cloud = Cloud.of_facts(facts)
+    over = {name: (one.overrunning, one.overrunning_cores, one.overrunning_core_us) for name, one in names.items()}
+    cloud.overrunning_now = lambda now_us: lambda: over
+    return await largest_owners(await OwnersMoment.of(cloud, 0))
+
+
+@pytest.mark.anyio
+async def test_owners_that_are_too_many_are_told_as_one() -> None:
     count = OWNERS_MAX + 5
-    *told, others = largest_owners([owner(f"o{cores:02}", cores) for cores in range(1, count + 1)])
+    *told, others = await told_of(*(owner(f"o{cores:02}", cores) for cores in range(1, count + 1)))
     assert [one.cores for one in told] == [*range(count, 5, -1)]
     assert others == OwnerFacts(OTHERS, 5, 15, 0 + 1 + 1 + 2 + 2, None, 150, 5, 15)
     assert not re.match(OWNER_PATTERN, OTHERS)
     assert not re.match(OWNER_PATTERN, ADMINS)
 
 
-def test_few_owners_are_told_each_by_its_own_name_with_its_quota() -> None:
-    told = largest_owners([owner("batch", 4, 64), owner(None, 9)])
+@pytest.mark.anyio
+async def test_few_owners_are_told_each_by_its_own_name_with_its_quota() -> None:
+    told = await told_of(owner("batch", 4, 64), owner(None, 9))
     assert [(one.name, one.cores, one.quota_cores) for one in told] == [(ADMINS, 9, None), ("batch", 4, 64)]
-    assert largest_owners([]) == []
+    assert await told_of() == []

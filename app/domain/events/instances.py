@@ -31,7 +31,8 @@ class InstanceStarted:
     room is free; None: at once. With `wanted`, `lifetime_us` is the longest lifetime that could be promised, and
     `limited_by` is the reason why it is not longer; None: it is all that is wanted, or as far ahead as is promised.
     `allowed` are the nodes that its controller could use, if they left out an open one; else it is empty. `project` and
-    `user` are labels: they tell for whom it runs, and decide nothing. An `observed` start was not placed: the instance
+    `user` tell for whom it runs. No decision on a start depends on them, but callers of that project alone see the
+    instance as theirs and may end it. An `observed` start was not placed: the instance
     ran there, and only spot instances on that node made room for it. What `goes_first` was promised nothing: it is
     evicted before all others. Where an older log format is in force it goes by its age, like any spot instance.
     """

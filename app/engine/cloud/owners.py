@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from app.domain.events import (
     QuotaSet,
 )
 from app.domain.values import EvictionReason, Market
-from app.domain.weeks import week_of
+from app.domain.weeks import begin_of_week, week_of
 from app.engine.cloud.instances import Instances
 from app.engine.cloud.nodes import Flavors, Nodes
 from app.engine.cloud.records import (
@@ -56,6 +57,10 @@ class Owners:
     def __init__(self, room: Room, instances: Instances, nodes: Nodes, flavors: Flavors) -> None:
         self.accounts: dict[str, OwnerAccount] = {}
         self.quotas: dict[str, Quota] = {}
+        self.names: list[str] = []
+        """Everybody who has an account or a quota, in order. A page of them is found without a look at the others."""
+        self.forgets_us = begin_of_week(week_of(0) + 1)
+        """The time from which on the next event is of another week than the one before it; see `forget`."""
         self._weeks: dict[str, tuple[OwnerWeek, ...]] = {}
         self._room, self._instances, self._nodes, self._flavors = room, instances, nodes, flavors
 
@@ -71,17 +76,48 @@ class Owners:
 
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
-        return {
-            "owners": sorted(self.accounts.items()),
-            "quotas": sorted(self.quotas.items()),
-            "owner_weeks": sorted(self._weeks.items()),
+        parts: Mapping[str, Mapping[str, Any]] = {
+            "owners": self.accounts,
+            "quotas": self.quotas,
+            "owner_weeks": self._weeks,
         }
+        return {fact: [(name, part[name]) for name in self.names if name in part] for fact, part in parts.items()}
 
     def restore(self, facts: Facts) -> None:
         """Load the part from its share of the facts."""
         self.accounts |= dict(facts.owners)
         self.quotas |= dict(facts.quotas)
         self._weeks |= dict(facts.owner_weeks)
+        self.names += sorted({*self.accounts, *self.quotas})
+        self.forgets_us = begin_of_week(week_of(facts.at_us) + 1)
+
+    def forget(self, at_us: int) -> Undo:
+        """Forget, before the first event of a week, every account that tells nothing which counts from then on.
+
+        So it is with an owner that runs nothing, has no quota of its own, and whose record is older than what counts.
+        No decision depends on it. The weeks of events alone say when, so every fold forgets the same.
+        """
+        before, since = (self.names, self.forgets_us), week_of(at_us) - WEEKS_COUNTED
+        self.forgets_us = begin_of_week(week_of(at_us) + 1)
+        gone = {name: account for name, account in self.accounts.items() if self._tells_nothing(name, account, since)}
+        weeks = {name: self._weeks.pop(name) for name in gone if name in self._weeks}
+        for name in gone:
+            del self.accounts[name]
+        if gone:
+            self.names = [name for name in self.names if name not in gone]
+
+        def undo() -> None:
+            self.names, self.forgets_us = before
+            self.accounts |= gone
+            self._weeks |= weeks
+
+        return undo
+
+    def _tells_nothing(self, name: str, account: OwnerAccount, since: int) -> bool:
+        if account.running or name == NOBODY or name in self.quotas:
+            return False
+        weeks = self._weeks.get(name)
+        return weeks is None or weeks[-1].week <= since
 
     def overrunning_now(self, now_us: int) -> Callable[[], dict[str, tuple[int, int, int]]]:
         """Return a function that counts what overruns now by owner: instances, cores, core-microseconds; on any thread.
@@ -110,8 +146,12 @@ class Owners:
 
     def ended_lately(self, owner: str, now_us: int) -> Overrun:
         """Return the same of those alone that ended."""
-        counted = [one for one in self._weeks.get(owner, ()) if one.week > week_of(now_us) - WEEKS_COUNTED]
-        return Overrun(sum(one.core_us for one in counted), sum(one.overrun_core_us for one in counted))
+        return _counted(self._weeks.get(owner, ()), now_us)
+
+    def ended_now(self, now_us: int) -> Callable[[str], Overrun]:
+        """Return a function that returns the same of any owner as things are now."""
+        weeks = dict(self._weeks)
+        return lambda owner: _counted(weeks.get(owner, ()), now_us)
 
     def _overrunning(self, owner: str, now_us: int) -> tuple[int, int]:
         """Return the cores that overrun, and their core-microseconds so far. No pass over all rows if none runs."""
@@ -209,7 +249,19 @@ class Owners:
         name = NOBODY if owner is None else owner
         old = self.accounts.get(name)
         changed.setdefault(name, old)
+        if old is None:
+            self._note(name)
         self.accounts[name] = more if old is None else OwnerAccount(*map(add, old, more))
+
+    def _note(self, name: str) -> None:
+        """Take a name that is about to have an account or a quota in among the others, if it has neither."""
+        if name not in self.accounts and name not in self.quotas:
+            insort(self.names, name)
+
+    def _strike_out(self, name: str) -> None:
+        """Take a name out that has neither an account nor a quota any more."""
+        if name not in self.accounts and name not in self.quotas:
+            del self.names[bisect_left(self.names, name)]
 
     def _add_week(self, changed: dict[str, tuple[OwnerWeek, ...] | None], ended: Running, at_us: int) -> None:
         """Add what an instance ran to the week of its end, forget weeks that count no more, and keep what was before.
@@ -235,18 +287,33 @@ class Owners:
         self, changed: Mapping[str, OwnerAccount | None], weeks: Mapping[str, tuple[OwnerWeek, ...] | None]
     ) -> None:
         for name, old in changed.items():
-            _put_back(self.accounts, name, old)
+            self._put_value_back(self.accounts, name, old)
         for name, before in weeks.items():
             _put_back(self._weeks, name, before)
 
+    def _put_value_back(self, values: dict[str, Any], name: str, old: object) -> None:
+        """Give a name the account or the quota that it had, and its place among the names."""
+        if old is not None:
+            self._note(name)
+            values[name] = old
+        elif values.pop(name, None) is not None:
+            self._strike_out(name)
+
     def _set(self, event: QuotaSet) -> Undo:
         old = self.quotas.get(event.owner)
-        self.quotas[event.owner] = Quota(event.cores, event.share, event.overrun_share)
-        return lambda: _put_back(self.quotas, event.owner, old)
+        self._put_value_back(self.quotas, event.owner, Quota(event.cores, event.share, event.overrun_share))
+        return lambda: self._put_value_back(self.quotas, event.owner, old)
 
     def _remove(self, event: QuotaRemoved) -> Undo:
-        old = self.quotas.pop(event.owner, None)
-        return lambda: _put_back(self.quotas, event.owner, old)
+        old = self.quotas.get(event.owner)
+        self._put_value_back(self.quotas, event.owner, None)
+        return lambda: self._put_value_back(self.quotas, event.owner, old)
+
+
+def _counted(weeks: Sequence[OwnerWeek], now_us: int) -> Overrun:
+    """Return the sum of the weeks that count."""
+    counted = [one for one in weeks if one.week > week_of(now_us) - WEEKS_COUNTED]
+    return Overrun(sum(one.core_us for one in counted), sum(one.overrun_core_us for one in counted))
 
 
 def _started(cores: int, count: int = 1) -> OwnerAccount:

@@ -211,7 +211,7 @@ class BookAccount(NamedTuple):
 
 
 class OwnerAccount(NamedTuple):
-    """The sum of the spot instances of one owner: those that run now, and all since the log began.
+    """The sum of the spot instances of one owner: those that run now, and all since the log began or it was forgotten.
 
     `evicted`: within the declared lifetime; `overran`: that ended after it, `overrun_core_us` the core-microseconds
     that these ran beyond it, and `overrun_evicted` how many of these ends were evictions. Drills are no evictions.

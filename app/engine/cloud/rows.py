@@ -177,10 +177,10 @@ class InstanceRows:
         names, owners, are_first = [*self._owners], columns.owners.copy(), columns.are_first.copy()
 
         def count() -> dict[str, tuple[int, int, int]]:
-            found = overrunning_of(cluster, owners, are_first, len(names), now_us).tolist()
-            return {
-                name: (over, cores, core_us) for name, (over, cores, core_us) in zip(names, found, strict=True) if over
-            }
+            found = overrunning_of(cluster, owners, are_first, len(names), now_us)
+            overrun = np.flatnonzero(found[:, 0])
+            counts = zip(overrun.tolist(), found[overrun].tolist(), strict=True)
+            return {names[number]: (over, cores, core_us) for number, (over, cores, core_us) in counts}
 
         return count
 
@@ -205,7 +205,7 @@ class InstanceRows:
         lifetime_us, promise = running.book_lifetime_us, running.probability or 0.0
         rate = 0.0 if running.risk is None else running.risk / max(lifetime_us, 1)
         stratum = stratum_index(lifetime_us, self._boundaries_us)
-        owner = self._owners.setdefault(running.owner or NOBODY, len(self._owners))
+        owner = self._number_of(running.owner or NOBODY)
         flavor = self._flavors.setdefault(running.flavor, len(self._flavors))
         cores = running.count * self._known.by_name[running.flavor].resources.cores
         hours, is_longer = core_hours_of(cores, running.lifetime_us), running.first_lifetime_us is not None
@@ -217,6 +217,15 @@ class InstanceRows:
             values = promise, 0.0, 0, 0, 0, owner, 0, False, is_new, hours, is_longer
             self._put(row, running.instance_id, values)
             before.add(node)
+
+    def _number_of(self, owner: str) -> int:
+        """Return the number that stands for an owner. Those of owners without a row are given up once they are many."""
+        if owner not in self._owners and len(self._owners) >= 2 * len(self._names):
+            owners, names = self.columns.owners, [*self._owners]
+            used = np.union1d(owners, [0])  # NOBODY, whose are the empty rows too
+            self._owners = {names[number]: at for at, number in enumerate(used.tolist())}
+            owners[:] = np.searchsorted(used, owners)
+        return self._owners.setdefault(owner, len(self._owners))
 
     def _put(self, row: int, name: str | None, values: _Values) -> None:
         self._names[row], self._unwritten[row] = name, values

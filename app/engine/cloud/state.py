@@ -6,6 +6,7 @@ could not be made durable leaves no trace. Two folds of one log are equal bit fo
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from itertools import groupby, islice
@@ -121,7 +122,8 @@ class Cloud:
         self.overrunning_cores = readings.once(owners.overrunning_cores)
 
     def _reach(self, owners: Owners, moves: Moves) -> None:
-        self.owners, self.quotas, self.ended_lately = owners.accounts, owners.quotas, owners.ended_lately
+        self.owners, self.quotas = owners.accounts, owners.quotas
+        self.ended_lately, self.ended_now = owners.ended_lately, owners.ended_now
         self.displace = owners.displace
         self.overrunning_now, self.proposals_now = owners.overrunning_now, moves.proposals_now
         self.wants, self.told, self.looks_due = self._wants.by_id, self._wants.told, self._wants.due
@@ -160,6 +162,11 @@ class Cloud:
     def counts_core_hours(self) -> bool:
         """True if budgets and books count core-hours, and not instances."""
         return self.policy.budget is BudgetUnit.CORE_HOURS
+
+    @property
+    def owner_names(self) -> list[str]:
+        """Everybody who has an account or a quota, in order."""
+        return self._owners.names
 
     @property
     def counts(self) -> Counts:
@@ -320,6 +327,8 @@ class Cloud:
         """Fold the next event into the state and number it."""
         if event.at_us < self._head.at_us:
             raise AssertionError(f"time runs backwards: {event} after {self._head.at_us}")
+        if event.at_us >= self._owners.forgets_us:
+            self._undo.append(self._owners.forget(event.at_us))
         self._undo.append(self._head.advance(event))
         for fold in self._folds[type(event)]:
             undo = fold(event)
@@ -337,6 +346,16 @@ class Cloud:
         times = [self.at_us, *(event.at_us for event in run)]
         if any(map(gt, times, times[1:])):
             raise AssertionError(f"time runs backwards within {len(run)} events after {self.at_us}")
+        while times[-1] >= self._owners.forgets_us:
+            before = bisect_left(times, self._owners.forgets_us) - 1  # of the run, in the week of the event before it
+            self._fold_within_week(run[:before])
+            self._undo.append(self._owners.forget(times[before + 1]))
+            run, times = run[before:], times[before:]
+        self._fold_within_week(run)
+
+    def _fold_within_week(self, run: Sequence[InstanceStarted | InstanceStopped]) -> None:
+        if not run:
+            return
         moved, peak, undo = self._instances.move_run(run, self.seq + 1)
         self._undo += [undo, self._tally.enter(moved, peak)]
         spot = [one for one in moved if one[1].market is Market.SPOT]

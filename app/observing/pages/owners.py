@@ -8,7 +8,7 @@ from starlette.responses import Response
 from app.platform.http.reached import reached
 from app.platform.pages.asking import number
 from app.platform.pages.rendering import render
-from app.scheduling.owners import owners_of
+from app.scheduling.owners import OwnersMoment
 from app.scheduling.scheduler import Scheduler
 from app.utilisation.usage import usage_of
 
@@ -19,20 +19,21 @@ async def show(request: Request) -> Response:
     """Show the owners with most running cores first."""
     name = request.path_params["cloud"]
     cloud, now_us = await reached(request, Scheduler).present(name)
-    policy, usage = cloud.policy, usage_of(cloud)
-    owners = sorted(await owners_of(cloud, now_us), key=lambda one: (-one.account.cores, one.name or ""))
-    first = number(request, "from", len(owners)) or 0
+    policy, usage, moment = cloud.policy, usage_of(cloud), await OwnersMoment.of(cloud, now_us)
+    count, (overrunning, overrunning_cores) = len(moment.names), moment.overrunning
+    first = number(request, "from", count) or 0
+    shown = (await moment.largest(first + _ON_PAGE))[first:]
     return render(
         request,
         "owners.html",
         policy=policy,
         usage=usage,
-        owners=owners[first : first + _ON_PAGE],
-        named=sum(one.name is not None for one in owners),
-        overrunning=sum(one.overrunning for one in owners),
-        overrunning_cores=sum(one.overrunning_cores for one in owners),
-        own_quotas=sum(one.has_own_quota for one in owners),
+        owners=[*map(moment.standing, shown)],
+        named=moment.named,
+        overrunning=overrunning,
+        overrunning_cores=overrunning_cores,
+        own_quotas=moment.own_quotas,
         first=first,
-        more=first + _ON_PAGE if first + _ON_PAGE < len(owners) else None,
+        more=first + _ON_PAGE if first + _ON_PAGE < count else None,
         live=f"/ui/clouds/{name}/live",
     )

@@ -29,6 +29,7 @@ from app.platform.http.errors import (
     TargetTooLong,
     raw_answer,
 )
+from app.platform.http.joined import Joined
 from app.platform.http.passes import Passes
 from app.platform.turns import Rounds
 
@@ -49,7 +50,6 @@ _MOST_UNWANTED = 1 << 23
 """The number of bytes of a body that are read after its answer, before the connection is closed."""
 _PIECE_COST = 256
 """The number of bytes that one piece of a body counts as, beside its own."""
-_STATUS = b"HTTP/1.1 "
 _LEAVE_S = 5.0
 """The time that callers have to take their answers when the service stops."""
 
@@ -93,40 +93,6 @@ class _Flow(FlowControl):
         self._parse_on = _nothing
 
 
-class _Joined:
-    """The transport that answers are written to. It delays a head and sends it together with the start of the body.
-
-    A write is a system call and may wake the reader. Small answers take one instead of two.
-    """
-
-    def __init__(self, transport: Transport, loop: AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._head = b""
-        self.is_closing = transport.is_closing
-
-    def write(self, data: bytes) -> None:
-        """Write the data; a head may wait a moment for its body."""
-        if data.startswith(_STATUS):
-            self._head += data
-            self._loop.call_soon(self._flush)
-        else:
-            head, self._head = self._head, b""
-            if not self.is_closing():  # the caller may have gone meanwhile
-                self._transport.write(head + data if head else data)
-
-    def close(self) -> None:
-        """Close the connection after everything is written."""
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        if self._head:
-            head, self._head = self._head, b""
-            if not self.is_closing():
-                self._transport.write(head)
-
-
 def _nothing() -> None:
     """Take the place of a connection that is gone."""
 
@@ -163,6 +129,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._unwanted = 0  # bytes of a body that came after the answer
         self._parses_on = False
         self._fault: RequestError | None = None
+        self._refusal: bytes | None = None  # the last answer of the connection, once it reads no more
         self._was_partial = False  # at the last look of the watch, and ever since
         self._was_stalled = False
 
@@ -170,7 +137,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Take the connection, if there is room for one more."""
         super().connection_made(transport)
         self.flow = self._flow = _Flow(transport, self._parse_soon)
-        self._joined = _Joined(transport, self.loop)
+        self._joined = Joined(transport, self.loop)
         self._look_in(self._limits.timeout_s)
         limits, host = self._limits, (self.client or (None,))[0]
         why = limits.addresses.open(host, limits.connections, limits.of_one_address)
@@ -217,7 +184,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take the data, and stop reading while some of it must wait."""
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._refusal is not None:
             return
         self._unparsed = memoryview(bytes(self._unparsed) + data if self._unparsed else data)
         if not self._limits.passes.may(self._caller):
@@ -251,7 +218,7 @@ class BoundedConnection(HttpToolsProtocol):
             size = max(room * _SHORTEST_REQUEST, min(self._body_left, _BODY_PIECE))
             piece, self._unparsed = self._unparsed[:size], self._unparsed[size:]
             self._parse_piece(piece)
-        return not self._is_body_full()
+        return self._refusal is None and not self._is_body_full()
 
     def _parse_piece(self, piece: memoryview) -> None:
         self._is_whole = False
@@ -352,6 +319,8 @@ class BoundedConnection(HttpToolsProtocol):
             super().on_response_complete()
         else:
             self._limits.passes.wait(self._caller, super().on_response_complete)
+        if self._refusal is not None and not self._is_answering():
+            self._end(self._refusal)
 
     def resume_writing(self) -> None:
         """Note that the caller takes its answer."""
@@ -388,13 +357,25 @@ class BoundedConnection(HttpToolsProtocol):
         raise fault
 
     def _refuse(self, error: Exception) -> None:
-        """Close the connection. Send the error first if the request is the next one to be answered."""
-        if not self.transport.is_closing() and self._is_next_answer():
-            self.transport.write(raw_answer(error))
-        self.transport.close()
+        """Read no more, answer with the error when all earlier requests are answered, and close the connection.
 
-    def _is_next_answer(self) -> bool:
-        """Return True if all earlier requests are answered and the incoming one is not."""
-        if self._has_head:
-            return not self.cycle.response_started and not self.pipeline
-        return self.cycle is None or self.cycle.response_complete
+        Earlier ones may have been decided. Where the request itself is under way, the connection is closed at once.
+        """
+        if self.transport.is_closing() or self._refusal is not None:
+            return
+        is_under_way = self._has_head and self.cycle is self._running
+        if self._has_head and not is_under_way:
+            self.pipeline.popleft()[0].on_response = _nothing  # it waits as the last one
+        self._unparsed = memoryview(b"")
+        self._refusal = b"" if is_under_way and self.cycle.response_started else raw_answer(error)
+        if is_under_way or not self._is_answering():
+            self._end(self._refusal)
+
+    def _is_answering(self) -> bool:
+        """Return True if a request is under way, or waits."""
+        return bool(self.pipeline) or (self._running is not None and not self._running.response_complete)
+
+    def _end(self, last: bytes) -> None:
+        if last:
+            self._joined.write(last)
+        self._joined.close()

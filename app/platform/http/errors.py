@@ -218,6 +218,7 @@ PROBLEMS: dict[type[Exception], Problem] = {
     ),
     errors.TooManyJobs: Problem(409, "preemptible.job.too_many", "As many jobs have not ended as may be"),
     errors.TooManyEvictions: Problem(409, "preemptible.eviction.too_many", "Too many evictions"),
+    errors.TooManyOwners: Problem(409, "preemptible.owner.too_many", "The cloud has as many owners as it may"),
     errors.TooManyQuotas: Problem(409, "preemptible.quota.too_many", "As many owners have quotas as may"),
     errors.TooManyClusters: Problem(
         409, "preemptible.cluster.too_many", "The service keeps as many clusters as it may"

@@ -6,7 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.platform.http.bodies import read_body, read_query
-from app.platform.http.page_forms import PageQuery, next_link, page_after
+from app.platform.http.long_lists import first_answers, marker_after
+from app.platform.http.page_forms import PageQuery, next_link
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.scheduling.owners import owners_now, remove_quota, set_quota
@@ -23,9 +24,11 @@ async def list_owners(request: Request) -> Response:
     no name.
     """
     query = read_query(request, PageQuery)
-    found = await owners_now(reached(request, Scheduler), request.path_params["cloud"])
-    owners, marker = page_after(found, query.marker, query.limit, lambda owner: owner.name or "")
-    return respond(OwnersAnswer(owners=[*map(owner_answer, owners)], links=next_link(request, marker)))
+    moment = await owners_now(reached(request, Scheduler), request.path_params["cloud"])
+    names, marker = moment.after(query.marker, query.limit)
+    owners = await first_answers(names, lambda name: owner_answer(moment.standing(name)))
+    marker = marker_after(names, len(owners), str, marker)
+    return respond(OwnersAnswer(owners=owners, links=next_link(request, marker)))
 
 
 async def set_owner_quota(request: Request) -> Response:

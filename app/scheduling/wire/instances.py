@@ -97,10 +97,10 @@ class StartBody(Body):
     )
     project: Name | None = Field(
         None,
-        description="The project that it is for. A controller's start counts in this project's quotas; of others it "
-        "decides nothing.",
+        description="The project that it is for. Callers of that project alone see it as theirs, and may stop and "
+        "extend it, whoever started it. A controller's start counts in this project's quotas.",
     )
-    user: Name | None = Field(None, description="The user of that project who asked for it. It decides nothing.")
+    user: Name | None = Field(None, description="The user of that project who asked for it. Nothing depends on it.")
 
     @model_validator(mode="after")
     def _one_lifetime(self) -> Self:

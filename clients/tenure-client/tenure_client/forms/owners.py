@@ -21,7 +21,7 @@ class OwnerQuotaAnswer(Answer, kw_only=True):
 
 
 class OwnerAnswer(Answer, kw_only=True):
-    """The sum of the spot instances of one owner, since the log first said whose they are."""
+    """The sum of the spot instances of one owner, since the log first told of it, or it was forgotten."""
 
     name: Annotated[str | None, Meta(description="What the names of its tokens have up to a dot; null: admins.")]
     running: int
