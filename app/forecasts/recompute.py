@@ -47,7 +47,7 @@ from app.scheduling.store.log import NO_EVENT, EventLog, EventMark
 
 logger = logging.getLogger(__name__)
 
-_READ_EVENTS = 5_000
+_READ_EVENTS = 20_000
 _CLOUDS_AT_ONCE = 4
 """The number of clouds whose runs are executed at a time."""
 KEPT_BYTES = 512 << 20
