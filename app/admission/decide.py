@@ -360,12 +360,16 @@ def accepted(
 
 
 def _allowed(cloud: Cloud, request: StartRequest) -> tuple[str, ...]:
-    """Return the nodes that a start is restricted to; none if it may take all that are open."""
+    """Return the nodes that a start is restricted to; none if it may take all that are open.
+
+    Names of no node decide nothing and are left out, but for one that stands for all where no name is known.
+    """
     if not request.nodes:
         return ()
     others = cloud.nodes.keys() - request.nodes
     left_out = any(cloud.nodes[name].status is NodeStatus.OPEN for name in others)
-    return request.nodes if left_out else ()
+    known = tuple(name for name in dict.fromkeys(request.nodes) if name in cloud.nodes)
+    return (known or request.nodes[:1]) if left_out else ()
 
 
 def _rejected(

@@ -11,7 +11,7 @@ from app.domain.wanted import Wanted
 MOST_MEMBERS = 256
 """The number of members that a group may have: one event tells the node of each."""
 MOST_ALLOWED = 1000
-"""The number of nodes that a start may be restricted to: its event names them."""
+"""The number of nodes that a start may be restricted to: its event names those that there are."""
 
 
 @quick()

@@ -245,6 +245,8 @@ class Explaining:
             found += [one for one in await self._decided(cloud_id, page) if market in (None, one.market)]
             if len(found) > limit:
                 return found[:limit], found[limit - 1].seq
+            if page.is_cut:
+                return found, page[-1].seq
             if len(page) < at_once:
                 return found, lowest if lowest > 1 else None
             before = page[-1].seq
@@ -260,7 +262,7 @@ class Explaining:
             name: moved(extended(decision_in(item), longer.get(name)), there.get(name)) for name, item in starts.items()
         }
         causes = await self._log.at(
-            cloud_id, sorted({event.cause_seq for event in later if isinstance(event, InstanceEvicted)})
+            cloud_id, sorted({event.cause_seq for event in later if isinstance(event, InstanceEvicted)}), whole=False
         )
         decided = [_decided(item, decisions, causes) for item in page]
         return [replace(one, sentence=tell(one)) for one in decided]

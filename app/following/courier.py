@@ -22,6 +22,7 @@ from app.platform.outbound.posting import Poster, Receipt
 from app.platform.telemetry.metrics import DELIVERIES
 from app.scheduling.log_heads import LogHeads
 from app.scheduling.store.log import EventLog
+from app.scheduling.store.pages import LogPart
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ _LONGEST_PAUSE_S = 3600.0
 _DEAD_MAX = 1000
 _SCANNED_AT_ONCE = 5000
 _READ_AT_ONCE = 100
+_READ_BYTES = 1 << 18
 _KEEP_PLACE = 1000
 """Events without interest that are read again after a restart, at most, before the place is kept."""
 
@@ -132,11 +134,11 @@ class Queue:
         """Read the next events of the lane, if the log has any up to `reach`."""
         while self.may_fill(reach):
             up_to = min(self._scanned + _SCANNED_AT_ONCE, reach)
-            found = []
+            found = LogPart()
             if self._kinds:
-                found = await log.of_kinds(cloud_id, self._scanned, up_to, self._kinds, _READ_AT_ONCE)
+                found = await log.of_kinds(cloud_id, self._scanned, up_to, self._kinds, _READ_AT_ONCE, _READ_BYTES)
             self._items.extend(found)
-            self._scanned = found[-1].seq if len(found) == _READ_AT_ONCE else up_to
+            self._scanned = found[-1].seq if found.is_cut or len(found) == _READ_AT_ONCE else up_to
 
     def pop(self) -> None:
         """Settle the head."""

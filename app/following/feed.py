@@ -24,8 +24,11 @@ from app.scheduling.store.conflicts import PredecessorMissing
 from app.scheduling.store.log import EventLog, EventMark
 
 _PAGE = 200
+_PAGE_BYTES = 1 << 18
+"""The bytes that a follower gets at once: they are its own until it has taken them."""
 _KEPT = 1000
 """Newest events kept of each followed log."""
+_KEPT_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,7 @@ class Feed:
                 return ()
             recent = self._recent[cloud_id] = _Recent(mark, times)
         if after_seq < recent.before_seq:
-            tail = await self._log.tail(cloud_id, after_seq, _PAGE)
+            tail = await self._log.tail(cloud_id, after_seq, _PAGE, _PAGE_BYTES)
             with Turns() as turns:
                 await turns.give()
                 return self._rendered(tail)
@@ -144,7 +147,7 @@ class Feed:
         async with recent.reading.taken():
             while recent.last_seq <= after_seq and recent.last_seq < reach:
                 try:
-                    tail, mark = await self._log.after(cloud_id, recent.mark, _PAGE)
+                    tail, mark = await self._log.after(cloud_id, recent.mark, _PAGE, _PAGE_BYTES)
                 except PredecessorMissing:
                     self._heads.forget(cloud_id)
                     return ()
@@ -169,6 +172,7 @@ class _Recent:
         self.mark = mark
         self.reading = CommonTurns()
         self._items: deque[Rendered] = deque()
+        self._bytes = 0
 
     @property
     def last_seq(self) -> int:
@@ -176,12 +180,21 @@ class _Recent:
 
     def extend(self, items: Sequence[Rendered], mark: EventMark) -> None:
         self._items.extend(items)
+        self._bytes += sum(len(item.content) for item in items)
         self.mark = mark
-        while len(self._items) > _KEPT:
-            self._items.popleft()
+        while len(self._items) > _KEPT or self._bytes > max(_KEPT_BYTES, len(self._items[-1].content)):
+            self._bytes -= len(self._items.popleft().content)
             self.before_seq += 1
 
     def after(self, seq: int) -> Sequence[Rendered]:
         """Return the kept events after a seq, which must not lie before the oldest kept one."""
         begin = seq - self.before_seq
-        return list(islice(self._items, begin, begin + _PAGE)) if 0 <= begin < len(self._items) else []
+        if not 0 <= begin < len(self._items):
+            return []
+        found, size = list[Rendered](), 0
+        for item in islice(self._items, begin, begin + _PAGE):
+            found.append(item)
+            size += len(item.content)
+            if size > _PAGE_BYTES:
+                break
+        return found

@@ -54,9 +54,12 @@ async def read_reliability(
     first = max(0, newest_seq - longest) if after_seq is None else after_seq
     last = min(newest_seq, first + longest)
     fates: list[Fate] = []
-    for seq in range(first, last, _READ_EVENTS):
-        starts = await log.admitted_spot(cloud_id, seq, min(last, seq + _READ_EVENTS))
+    seq = first
+    while seq < last:
+        up_to = min(last, seq + _READ_EVENTS)
+        starts = await log.admitted_spot(cloud_id, seq, up_to)
         fates += await _fates(log, cloud_id, starts, now_us)
+        seq = starts[-1].seq if starts.is_cut else up_to
     return Stretch(first + 1, last, now_us, await asyncio.to_thread(measure_reliability, fates))
 
 

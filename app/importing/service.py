@@ -214,7 +214,7 @@ class _Writing:
             batch = ahead.result()
 
     async def _keep(self, batch: list[Recorded]) -> None:
-        there = [] if self._at_end else await self._log.tail(self._cloud_id, batch[0].seq - 1, len(batch))
+        there = [] if self._at_end else await self._logged(batch)
         for ours, logged in zip(batch, there, strict=False):
             if ours != logged:
                 raise self._other(logged.seq)
@@ -230,6 +230,15 @@ class _Writing:
         except (SeqConflict, PredecessorMissing) as conflict:
             raise ImportRunning(f"another process writes the log of cloud {self._cloud!r}") from conflict
         self.written_count += len(missing)
+
+    async def _logged(self, batch: list[Recorded]) -> list[Recorded]:
+        """Return what the log has at the places of these events, read in parts."""
+        there, before, is_cut = list[Recorded](), batch[0].seq - 1, True
+        while is_cut:
+            part = await self._log.tail(self._cloud_id, before + len(there), len(batch) - len(there))
+            there += part
+            is_cut = part.is_cut
+        return there
 
     def _other(self, seq: int) -> ImportRefused:
         if self._importing:

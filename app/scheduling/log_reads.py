@@ -14,6 +14,7 @@ from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.extensions import newest_extensions
 from app.scheduling.store.log import EventLog
 from app.scheduling.store.moves import newest_moves
+from app.scheduling.store.pages import LISTED_BYTES
 from app.scheduling.store.risks import newest_risks
 
 _SCANNED_MAX = 10_000
@@ -31,15 +32,16 @@ class LogReads:
     async def events(self, cloud: str, after_seq: int, limit: int) -> Page[Recorded]:
         """Return the log's next events after a seq. Raise LogPutBack if the log ends before it."""
         cloud_id = await self._clouds.id_of(cloud)
-        found = await self._log.tail(cloud_id, after_seq, limit + 1)
+        found = await self._log.tail(cloud_id, after_seq, limit + 1, LISTED_BYTES)
         if not found:
             await self._log.check_reaches(cloud_id, after_seq)
-        return Page(found[:limit], str(found[limit - 1].seq) if len(found) > limit else None)
+        page = found[:limit]
+        return Page(page, str(page[-1].seq) if found.is_cut or len(found) > limit else None)
 
     async def instance(self, cloud: str, instance_id: str, project: str | None = None) -> Instance:
         """Return the record of an instance; with a project, InstanceNotFound if it is for another one."""
         cloud_id = await self._clouds.id_of(cloud)
-        starts = await self._log.starts(cloud_id, [instance_id])
+        starts = await self._log.starts(cloud_id, [instance_id], whole=True)
         if instance_id not in starts or project not in (None, decision_in(starts[instance_id]).project):
             raise InstanceNotFound(f"there is no instance {instance_id!r}")
         (instance,) = await self._with_ends(cloud_id, [starts[instance_id]])
@@ -66,7 +68,7 @@ class LogReads:
     ) -> Page[Instance]:
         """Return the instances after the one named `marker`, in the order of their starts, of one project or of all.
 
-        With a status, the page may end before it is full; its marker then says how far the search went.
+        The page may end before it is full, with a status above all; its marker then says how far the search went.
         """
         cloud_id = await self._clouds.id_of(cloud)
         after_seq = await self._seq_of_start(cloud_id, marker, project)
@@ -79,6 +81,8 @@ class LogReads:
                     return Page(found, found[-1].decision.instance_id)
                 if status in (None, instance.status):
                     found.append(instance)
+            if starts.is_cut:
+                break
             if len(starts) < read_at_once:
                 return Page(found, None)
             after_seq = starts[-1].seq

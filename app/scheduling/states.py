@@ -80,7 +80,7 @@ async def catch_up(state: MarkedState, cloud_id: int, log: LogAccess) -> None:
         await _fold(state)
         tail, mark = await log.after(cloud_id, state.mark, _READ_EVENTS)
         state.unfolded, state.mark = deque(tail), mark
-        if len(tail) < _READ_EVENTS:
+        if len(tail) < _READ_EVENTS and not tail.is_cut:
             return await _fold(state)
 
 

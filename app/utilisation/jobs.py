@@ -73,7 +73,7 @@ class Rollup:
         while is_behind:
             wanted = self._read_events
             try:
-                folded = await self._fold_next(cloud_id, wanted)
+                folded, is_behind = await self._fold_next(cloud_id, wanted)
             except LogUnavailable as error:
                 self._read_events = max(wanted // 2, 1)
                 if wanted == 1 or not is_taken_back(error):
@@ -82,28 +82,28 @@ class Rollup:
                 logger.warning("folding so many events took too long: the next turn is shorter (%s)", error, extra=told)
                 continue
             count += folded
-            is_behind = folded == wanted
-            if is_behind:
+            if folded == wanted:
                 self._read_events = min(wanted + _MORE_EVENTS, self._most_events)
         return count
 
-    async def _fold_next(self, cloud_id: int, most: int) -> int:
+    async def _fold_next(self, cloud_id: int, most: int) -> tuple[int, bool]:
+        """Fold the next events, at most so many; return how many, and True if there may be more."""
         async with self._rows.turn(cloud_id) as turn:
             if turn is None:
-                return 0
+                return 0, False
             tail = await turn.log.tail(cloud_id, turn.progress.seq, most)
             if not tail:
                 if turn.progress.seq > await turn.log.last_seq(cloud_id):
                     logger.warning("the history of a log that was put back is begun anew", extra={"cloud_id": cloud_id})
                     await turn.begin_anew()
-                return 0
+                return 0, False
             fold = await self._open_fold(cloud_id, turn, tail)
             for item in tail:
                 fold.apply(item.event)
             at_us = tail[-1].event.at_us
             await turn.add(fold.rows, fold.levels, RollupProgress(tail[-1].seq, at_us, fold.begin_us))
             await _prune(turn, [*fold.levels], turn.progress.at_us, at_us)
-            return len(tail)
+            return len(tail), tail.is_cut or len(tail) == most
 
     async def _open_fold(self, cloud_id: int, turn: RollupTurn, tail: Sequence[Recorded]) -> BucketFold:
         """Return a fold that knows the starts, flavors and nodes that the next events concern."""

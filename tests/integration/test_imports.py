@@ -169,6 +169,23 @@ async def test_the_snapshot_is_the_fold_of_the_log(database: Database, imports: 
     assert snapshot.seq == imported.decider.cloud.seq
 
 
+async def test_an_import_is_compared_with_a_log_that_is_read_in_short_pages(
+    database: Database, imports: Imports, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tail, pages = EventLog.tail, list[int]()
+
+    async def short(log: EventLog, cloud_id: int, after_seq: int, limit: int) -> list[Recorded]:
+        found = await tail(log, cloud_id, after_seq, limit, 100_000)
+        pages.append(len(found))
+        return found
+
+    first = await run(imports, "pages", trace)
+    monkeypatch.setattr(EventLog, "tail", short)
+    again = await run(of(database, NOW_US + HOUR_US), "pages", trace)
+    assert (again.there_count, again.written_count) == (first.written_count, 0)
+    assert 1 < max(pages) < min(BATCH, first.written_count)
+
+
 async def test_importing_twice_changes_nothing(database: Database, imports: Imports, trace: Path) -> None:
     await run(imports, "twice", trace)
     before = await log_of(database, "twice")

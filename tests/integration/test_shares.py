@@ -9,7 +9,9 @@ import pytest
 from app.domain.errors import LogUnavailable
 from app.platform.asked import reading
 from app.platform.database.database import Database
-from app.platform.http.rates import COSTS
+from app.platform.http.dear import GREAT_BODIES, READS
+from app.platform.http.fields import Body
+from app.platform.http.rates import COSTS, PEER_MESSAGES
 from app.platform.once import Shared
 from app.platform.telemetry.metrics import PAGE
 from app.processes.endpoints import ENDPOINTS
@@ -73,6 +75,13 @@ PLAIN = {
 def test_every_operation_says_what_it_costs() -> None:
     assert {one.name for one in ENDPOINTS} == (COSTS.keys() | PLAIN) - {PAGE}
     assert not COSTS.keys() & PLAIN
+
+
+def test_every_operation_with_a_large_body_has_turns() -> None:
+    usual = Body.most_bytes
+    large = {one.name for one in ENDPOINTS if one.body is not None and one.body.most_bytes > usual} | {"run_batch"}
+    assert large >= {"start_instance", "submit_job", "award_job", "make_plan"}
+    assert large <= READS | GREAT_BODIES | PEER_MESSAGES
 
 
 pytestmark = pytest.mark.anyio

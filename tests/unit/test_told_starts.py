@@ -83,7 +83,8 @@ def test_a_start_takes_what_the_oracle_takes_of_the_allowed_nodes(
         found = (decision.places, decision.victims) if isinstance(decision, InstanceStarted) else None
         assert found == expected
         told = any(one.status is NodeStatus.OPEN and one.name not in allowed for one in world.cloud.nodes.values())
-        assert decision.allowed == (allowed if told else ())  # type: ignore[union-attr] # a start is decided
+        known = tuple(name for name in allowed if name in world.cloud.nodes) or ("unknown",)
+        assert decision.allowed == (known if told else ())  # type: ignore[union-attr] # a start is decided
 
 
 def naive_start(
@@ -125,6 +126,23 @@ def test_a_start_is_refused_where_no_node_is_known() -> None:
         (decision,) = decide_start(world.cloud, request, world.now_us, None)
         assert isinstance(decision, InstanceRejected)
         assert (decision.reason, decision.allowed) == (Rejection.NO_CAPACITY, ("unknown",))
+
+
+def test_a_start_tells_only_the_nodes_that_there_are() -> None:
+    world = told_cloud(1, EvictionPolicy.YJF)
+    unknown = tuple(f"made-up-{number}" for number in range(999))
+    for number in range(9):
+        world.cloud.apply(NodeAdded(at_us=0, node=f"more-{number}", capacity=Resources(9)))
+    first = "more-4"
+    for market in (OD, SPOT):
+        for name in world.cloud.flavors:
+            request = StartRequest("a", market, name, 10, nodes=(*unknown, first, first, *unknown[:3]))
+            decision = decide_start(world.cloud, request, world.now_us, None)[-1]
+            shorter = decide_start(world.cloud, replace(request, nodes=(first,)), world.now_us, None)[-1]
+            assert decision == shorter
+            assert decision.allowed == (first,)  # type: ignore[union-attr] # a start is decided
+            (*_, decision) = decide_start(world.cloud, replace(request, nodes=unknown), world.now_us, None)
+            assert decision.allowed == unknown[:1]  # type: ignore[union-attr] # a start is decided
 
 
 def test_a_repeated_start_may_name_other_nodes_but_no_other_project() -> None:

@@ -8,11 +8,11 @@ from app.domain.events import InstanceStarted, Recorded
 from app.scheduling.store.log import LogAccess
 
 _STARTED = """
-SELECT seq, kind, version, data::text FROM event WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s
+SELECT seq, kind, version, (data - 'allowed')::text FROM event WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s
 AND seq <= %(up_to_seq)s AND kind = 'instance_started' AND starts_with(instance_id, %(prefix)s) ORDER BY seq
 """
 _STARTED_AS = """
-SELECT seq, kind, version, data::text FROM event WHERE cloud_id = %(cloud_id)s AND seq <= %(up_to_seq)s
+SELECT seq, kind, version, (data - 'allowed')::text FROM event WHERE cloud_id = %(cloud_id)s AND seq <= %(up_to_seq)s
 AND kind = 'instance_started' AND instance_id = ANY(%(ids)s::text[]) ORDER BY seq
 """
 

@@ -24,8 +24,8 @@ READS = COSTS.keys() - _NO_READS
 Of the others that cost more, one waits, one is done elsewhere, one is shared, and those of peers have a rate and turns
 of their own.
 """
-GREAT_BODIES = {"run_batch", "report_cluster_events"}
-"""Operations whose bodies may be large."""
+GREAT_BODIES = {"run_batch", "report_cluster_events", "start_instance", "submit_job", "replay_dead_letters"}
+"""Operations whose bodies may be large. Other such bodies are of reads or of peers' messages, which have turns."""
 _GREAT = 1 << 14
 _READS_AT_ONCE = 2
 _SHORT_S = 0.05

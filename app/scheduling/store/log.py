@@ -19,12 +19,15 @@ from app.domain.values import Market, Policy, Resources
 from app.platform.database.database import Database, Session, Tuples, is_taken_back
 from app.platform.database.lockids import log_lock
 from app.platform.turns import Turns
+from app.scheduling.store import pages
 from app.scheduling.store.codec import UnknownEvent, decode, encode_all
 from app.scheduling.store.conflicts import PredecessorMissing, TurnLost, told_conflicts
+from app.scheduling.store.pages import FOLDED_BYTES, LISTED_BYTES, LogPart
 
 _LAST_POSSIBLE_SEQ = (1 << 63) - 1
 _AT_ONCE = 100
-"""The number of events that are decoded together, which takes less than a millisecond."""
+"""The number of events that are decoded together, if they are small, which takes less than a millisecond."""
+_BYTES_AT_ONCE = 1 << 17
 
 # A number that tells the contents of an event from others. PostgreSQL computes it, over its own form of the JSON.
 _DIGEST = "hashtextextended(kind || data::text, 0)"
@@ -50,21 +53,13 @@ _TURN_WAIT_MS = 1000
 _TAKE_TURN = f"""
 SELECT set_config('lock_timeout', '{_TURN_WAIT_MS}', true), pg_advisory_xact_lock(%(a)s, %(b)s)
 """
+_AFTER = pages.after(_DIGEST)
 _COLUMNS = "SELECT seq, kind, version, data::text FROM event"
-# A range instead of a LIMIT: as there are no gaps, no plan reads the whole tail for its first rows.
-_TAIL = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s ORDER BY seq"
-_AFTER = f"""
-SELECT seq, kind, version, data::text,
-CASE WHEN seq = %(known)b::bigint OR lead(seq) OVER (ORDER BY seq) IS NULL THEN {_DIGEST} END
-FROM event WHERE cloud_id = %(cloud_id)s AND seq >= %(known)b::bigint AND seq <= %(up_to_seq)b::bigint ORDER BY seq
-"""
-_OF_KINDS = f"""
-{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s
-AND (kind = ANY(%(kinds)s::text[]) OR kind <> ALL(%(known)s::text[])) ORDER BY seq LIMIT %(limit)s
-"""
 _OF_INSTANCES = "WHERE cloud_id = %(cloud_id)s AND instance_id = ANY(%(instance_ids)s::text[])"
 # The kinds are part of the text, not parameters, so that PostgreSQL can use the partial indexes.
 _STARTS_OF = f"{_COLUMNS} {_OF_INSTANCES} AND kind IN {STARTS}"
+_SHORT = "(data - 'allowed')::text"
+"""A start without the nodes that it was allowed to take, which may be most of it."""
 _ENDS_OF = f"{_COLUMNS} {_OF_INSTANCES} AND kind IN {ENDS}"
 _OF_INSTANCE = "WHERE cloud_id = %(cloud_id)s AND instance_id = %(instance_id)s"
 _NOTICES_OF = f"""
@@ -72,19 +67,7 @@ _NOTICES_OF = f"""
 ({_COLUMNS} {_OF_INSTANCE} AND kind IN ('{"', '".join(ENDINGS)}') ORDER BY seq DESC LIMIT %(limit)s)
 ORDER BY seq DESC LIMIT %(limit)s
 """
-_STARTED_PAGE = f"""
-{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND kind IN {STARTS}
-AND (%(market)s::text IS NULL OR data->>'market' = %(market)s)
-"""
-_OF_PROJECT = "AND data->>'project' = %(project)s"
-_ADMITTED_SPOT = f"""
-{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq > %(after_seq)s AND seq <= %(up_to_seq)s
-AND kind = 'instance_started' AND data->>'market' = 'spot' ORDER BY seq
-"""
 _AT = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq = ANY(%(seqs)b::bigint[])"
-_NEWEST = f"{_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq >= %(from_seq)s AND seq < %(before_seq)s"
-_OF_MARKET = "AND (%(market)s::text IS NULL OR coalesce(data->>'market', %(market)s::text) = %(market)s::text)"
-_NEWEST_FIRST = "ORDER BY seq DESC LIMIT %(limit)s"
 _POLICY_AT = f"""
 {_COLUMNS} WHERE cloud_id = %(cloud_id)s AND seq <= %(seq)s AND kind IN {POLICIES} ORDER BY seq DESC LIMIT 1
 """
@@ -161,27 +144,30 @@ class LogAccess:
             raise PredecessorMissing(f"event {recorded[0].seq - 1} of cloud {cloud_id} is not the one that was known")
         return EventMark(recorded[-1].seq, int(digest))
 
-    async def tail(self, cloud_id: int, after_seq: int, limit: int) -> list[Recorded]:
+    async def tail(self, cloud_id: int, after_seq: int, limit: int, most_bytes: int = FOLDED_BYTES) -> LogPart:
         """Return the next events after a seq, at most `limit`."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": after_seq + limit}
-        return await self.query(_TAIL, parameters)
+        return await self._part(pages.TAIL, parameters, most_bytes)
 
-    async def after(self, cloud_id: int, known: EventMark, limit: int) -> tuple[list[Recorded], EventMark]:
+    async def after(
+        self, cloud_id: int, known: EventMark, limit: int, most_bytes: int = FOLDED_BYTES
+    ) -> tuple[LogPart, EventMark]:
         """Return the next events after a known one, at most `limit`, and the mark of the last, or the known one.
 
         Raises PredecessorMissing if the log lacks the known event, LogBroken at a gap that is not wider than `limit`.
         """
         await self.check_readable(cloud_id)
-        parameters = {"cloud_id": cloud_id, "known": known.seq, "up_to_seq": known.seq + limit}
+        place = {"known": known.seq, "up_to_seq": known.seq + limit}
+        parameters = {"cloud_id": cloud_id, **place, "most_bytes": most_bytes}
         rows = await self._connections.execute_directly(_AFTER, parameters)
-        if known != NO_EVENT and (not rows or (rows[0][0], rows[0][4]) != known):
+        if known != NO_EVENT and (not rows or (rows[0][0], rows[0][5]) != known):
             raise PredecessorMissing(f"event {known.seq} of cloud {cloud_id} is not the one that was known")
         new = rows if known == NO_EVENT else rows[1:]
         found = await self._recorded_in_turns(cloud_id, new)
         for before, item in enumerate(found, known.seq):
             if item.seq != before + 1:
                 raise LogBroken.between(cloud_id, before, item.seq)
-        return found, EventMark(found[-1].seq, int(rows[-1][4])) if found else known
+        return found, EventMark(found[-1].seq, int(rows[-1][5])) if found else known
 
     async def mark_at(self, cloud_id: int, seq: int) -> EventMark:
         """Return the mark of the event at a seq, NO_EVENT if there is none."""
@@ -196,8 +182,8 @@ class LogAccess:
         return EventMark(*rows[0]) if rows else NO_EVENT
 
     async def of_kinds(
-        self, cloud_id: int, after_seq: int, up_to_seq: int, kinds: Sequence[str], limit: int
-    ) -> list[Recorded]:
+        self, cloud_id: int, after_seq: int, up_to_seq: int, kinds: Sequence[str], limit: int, most_bytes: int
+    ) -> LogPart:
         """Return the next events of these kinds after a seq, up to another, at most `limit`.
 
         Raises LogNewer if there is an event of an unknown kind, because that kind may be wanted too.
@@ -210,11 +196,15 @@ class LogAccess:
             "known": list(KINDS),
             "limit": limit,
         }
-        return await self.query(_OF_KINDS, parameters)
+        return await self._part(pages.OF_KINDS, parameters, most_bytes)
 
-    async def starts(self, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
-        """Return the decisions on these instances' starts, by instance id, without ids that were never requested."""
-        return await self._of_instances(_STARTS_OF, cloud_id, instance_ids)
+    async def starts(self, cloud_id: int, instance_ids: Sequence[str], *, whole: bool = False) -> dict[str, Recorded]:
+        """Return the decisions on these instances' starts, by instance id, without ids that were never requested.
+
+        Only whole ones tell the nodes that a start was allowed to take.
+        """
+        sql = _STARTS_OF if whole else _STARTS_OF.replace("data::text", _SHORT)
+        return await self._of_instances(sql, cloud_id, instance_ids)
 
     async def ends(self, cloud_id: int, instance_ids: Sequence[str]) -> dict[str, Recorded]:
         """Return the stops and evictions of these instances, by instance id, without those that have not ended."""
@@ -227,16 +217,16 @@ class LogAccess:
 
     async def started_page(
         self, cloud_id: int, after_seq: int, limit: int, market: Market | None = None, project: str | None = None
-    ) -> list[Recorded]:
+    ) -> LogPart:
         """Return the next decisions on starts after a seq, at most `limit`, of one market and project or of all."""
-        statement = f"{_STARTED_PAGE} {'' if project is None else _OF_PROJECT} ORDER BY seq LIMIT %(limit)s"
+        parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit}
         asked = {"market": market and market.value, "project": project}
-        return await self.query(statement, {"cloud_id": cloud_id, "after_seq": after_seq, "limit": limit, **asked})
+        return await self._part(pages.started(project), {**parameters, **asked}, LISTED_BYTES)
 
-    async def admitted_spot(self, cloud_id: int, after_seq: int, up_to_seq: int) -> list[Recorded]:
+    async def admitted_spot(self, cloud_id: int, after_seq: int, up_to_seq: int) -> LogPart:
         """Return the accepted spot starts after one seq, up to another."""
         parameters = {"cloud_id": cloud_id, "after_seq": after_seq, "up_to_seq": up_to_seq}
-        return await self.query(_ADMITTED_SPOT, parameters)
+        return await self._part(pages.ADMITTED_SPOT, parameters, FOLDED_BYTES)
 
     async def newest(
         self,
@@ -246,12 +236,11 @@ class LogAccess:
         from_seq: int,
         limit: int,
         market: Market | None = None,
-    ) -> list[Recorded]:
+    ) -> LogPart:
         """Return the newest events of these kinds before a seq (None: of all) down to another, newest first.
 
         With a market, starts of the other one are left out; ends do not name theirs.
         """
-        named = "(" + ", ".join(f"'{kind}'" for kind in kinds if kind in KINDS) + ")"
         before = _LAST_POSSIBLE_SEQ if before_seq is None else before_seq
         parameters = {
             "cloud_id": cloud_id,
@@ -260,12 +249,12 @@ class LogAccess:
             "limit": limit,
             "market": market and market.value,
         }
-        sql = f"{_NEWEST} AND kind IN {named} {_OF_MARKET} {_NEWEST_FIRST}"
-        return await self.query(sql, parameters)
+        return await self._part(pages.newest(kinds), parameters, LISTED_BYTES)
 
-    async def at(self, cloud_id: int, seqs: Sequence[int]) -> dict[int, Recorded]:
-        """Return the events at these seqs, without those beyond the log's end."""
-        found = await self.query(_AT, {"cloud_id": cloud_id, "seqs": list(seqs)}) if seqs else []
+    async def at(self, cloud_id: int, seqs: Sequence[int], *, whole: bool = True) -> dict[int, Recorded]:
+        """Return the events at these seqs, without those beyond the log's end. Whole ones are as in `starts`."""
+        sql = _AT if whole else _AT.replace("data::text", _SHORT)
+        found = await self.query(sql, {"cloud_id": cloud_id, "seqs": list(seqs)}) if seqs else []
         return {item.seq: item for item in found}
 
     async def policy_at(self, cloud_id: int, seq: int) -> Policy:
@@ -317,7 +306,8 @@ class LogAccess:
         met = self._connections.newer.find(cloud_id)
         if met is not None:
             rows = await self._connections.execute_directly(_AT, {"cloud_id": cloud_id, "seqs": [met.seq]})
-            self._recorded(cloud_id, rows)
+            for row in rows:
+                self._recorded(cloud_id, row)
             self._connections.newer.forget(cloud_id)
 
     async def query(self, sql: str, parameters: dict[str, Any]) -> list[Recorded]:
@@ -326,23 +316,30 @@ class LogAccess:
         await self.check_readable(cloud_id)
         return await self._recorded_in_turns(cloud_id, await self._connections.execute_directly(sql, parameters))
 
-    async def _recorded_in_turns(self, cloud_id: int, rows: Tuples) -> list[Recorded]:
-        found: list[Recorded] = []
+    async def _part(self, sql: str, parameters: dict[str, Any], most_bytes: int) -> LogPart:
+        await self.check_readable(cloud_id := parameters["cloud_id"])
+        rows = await self._connections.execute_directly(sql, parameters | {"most_bytes": most_bytes})
+        return await self._recorded_in_turns(cloud_id, rows)
+
+    async def _recorded_in_turns(self, cloud_id: int, rows: Tuples) -> LogPart:
+        found = LogPart()
         with Turns() as turns:
-            for begin in range(0, len(rows), _AT_ONCE):
-                if begin and turns.is_due():
+            count = size = 0
+            for row in rows:
+                count, size = count + 1, size + len(row[3])
+                if (count > _AT_ONCE or size > _BYTES_AT_ONCE) and found and turns.is_due():
                     await turns.give()
-                found += self._recorded(cloud_id, rows[begin : begin + _AT_ONCE])
+                    count = size = 0
+                found.append(self._recorded(cloud_id, row))
+        found.is_cut = bool(rows) and rows[-1][4:5] == (True,)
         return found
 
-    def _recorded(self, cloud_id: int, rows: Tuples) -> list[Recorded]:
-        found = []
-        for seq, kind, version, data, *_ in rows:
-            try:
-                found.append(Recorded(seq, decode(kind, version, data)))
-            except UnknownEvent as error:
-                raise self._connections.newer.meet(cloud_id, seq, str(error)) from error
-        return found
+    def _recorded(self, cloud_id: int, row: tuple[Any, ...]) -> Recorded:
+        seq, kind, version, data, *_ = row
+        try:
+            return Recorded(seq, decode(kind, version, data))
+        except UnknownEvent as error:
+            raise self._connections.newer.meet(cloud_id, seq, str(error)) from error
 
 
 class EventLog(LogAccess):

@@ -92,8 +92,8 @@ class StartBody(Body):
     )
     nodes: Annotated[list[Name], Field(min_length=1, max_length=MOST_ALLOWED)] | None = Field(
         None,
-        description="The only nodes that it may take; unknown ones are passed over. null: any. The quote is of the "
-        "whole cloud. A repeated request may name others.",
+        description="The only nodes that it may take; unknown ones are passed over, and the log does not name them. "
+        "null: any. The quote is of the whole cloud. A repeated request may name others.",
     )
     project: Name | None = Field(
         None,

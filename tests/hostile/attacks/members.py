@@ -99,6 +99,16 @@ async def starts_on_700(target: Target) -> None:
 
 
 @attack("member", *_BUSY)
+async def starts_with_great_nodes(target: Target) -> None:
+    """Starts that may take a thousand nodes with long names, none of which there is, on 200 connections."""
+    names = [f"n{number:x<230}" for number in range(999)]
+    body, member = json.dumps(_start(nodes=names)), target.tokens["member"]
+    before, after = body.split(json.loads(body)["id"])
+    path = _STARTS.format("target")
+    await target.hammer(200, lambda: request("POST", path, member, f"{before}{_id()}{after}".encode()))
+
+
+@attack("member", *_BUSY)
 async def unknown_flavors_on_300(target: Target) -> None:
     """Starts with a flavor that there is not, on 300 connections."""
     member = target.tokens["member"]
