@@ -85,11 +85,11 @@ def _line(event: EventAnswer) -> Text:
     return Text.assemble(
         (f"{event.seq:>7} {moment(event.at)} ", "dim"),
         (event.kind.replace("_", " "), style),
-        f" {_words(event.fields)}",
+        f" {in_words(event.fields)}",
     )
 
 
-def _words(fields: Any) -> str:  # noqa: ANN401 - JSON
+def in_words(fields: Any) -> str:  # noqa: ANN401 - JSON
     """Describe an event in a line, beyond its kind; unknown kinds are described as well."""
     told = [fields["id"]] if "id" in fields else []
     for name, value in fields.items():
@@ -102,5 +102,8 @@ def _value(value: Any) -> str:  # noqa: ANN401 - JSON
     if isinstance(value, list):
         return ",".join(_value(item) for item in value)
     if isinstance(value, dict):
-        return value["id"] if set(value) == {"id"} else ",".join(f"{name}:{_value(of)}" for name, of in value.items())
+        told = {name: of for name, of in value.items() if of is not None}
+        return value["id"] if set(told) == {"id"} else ",".join(f"{name}:{_value(of)}" for name, of in told.items())
+    if value is None or isinstance(value, bool):
+        return "-" if value is None else "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -23,7 +23,7 @@ from app.commands.output import STDERR, STDOUT, interruptible, print_json, progr
 from app.commands.words import counted
 from app.commands.workloads import eviction_policy, promise_of, sla_of
 from app.domain.inputs import InputError, parse_nodes, parse_told_duration
-from app.domain.policies import FORECAST, new_policy
+from app.domain.policies import FORECAST, protected_policy
 from app.domain.times import DAY_US, SECOND_US, from_datetime
 from app.domain.values import NAME_PATTERN, Clock, Guarantee, Policy
 
@@ -175,7 +175,7 @@ def _policy(named: Mapping[str, Any], clock: str, eviction: str, min_windows: in
     """Return the policy in force when the past ends. The promise is `named`."""
     if clock not in set(Clock):
         raise InputError(f"--clock {clock!r} is unknown: write system or external")
-    policy = new_policy({**named, "min_windows": min_windows})
+    policy = protected_policy({**named, "min_windows": min_windows})
     return replace(policy, eviction_policy=eviction_policy(eviction), clock=Clock(clock))
 
 

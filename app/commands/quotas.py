@@ -30,7 +30,7 @@ _COLUMNS = (
 _LEGEND = (
     "cores: of its running spot instances, and the quota; share: of what a book has left, by the quota; overran: ran\n"
     "beyond the declared lifetime, now or earlier, of those admitted; lately: the core time beyond it in four weeks,\n"
-    "and how much is allowed; - is no limit, * a quota of the owner's own"
+    "and how much is allowed, of which admins have no record; - is no limit, * a quota of the owner's own"
 )
 Owner = Annotated[str, typer.Argument(metavar="OWNER", help="What the names of its tokens have up to their first dot.")]
 
@@ -109,7 +109,7 @@ def _row(owner: OwnerAnswer) -> list[object]:
 
 def _lately(owner: OwnerAnswer) -> Text:
     used, allowed = owner.lately_overrun_core_s, owner.lately_allowed_core_s
-    if allowed is None:
+    if used is None or allowed is None:
         return Text("-" if not used else length(used))
     return Text(f"{length(used)} of {length(allowed)}", style="red" if used > allowed else "")
 

@@ -95,7 +95,7 @@ def _print(answer: QuotesAnswer) -> None:
     asked = any(quote.asked_lifetime_s is not None for quote in answer.quotes)
     sampled = any(quote.evidence for quote in answer.quotes)
     columns = (*_GUARANTEED, *(_ASKED if asked else ()), _BOUND, _WINDOWS, *(_SAMPLES if sampled else ()))
-    print_fitting(STDOUT, columns, [_quote(quote, asked=asked)[: len(columns)] for quote in answer.quotes])
+    print_fitting(STDOUT, columns, [row_of(quote, asked=asked)[: len(columns)] for quote in answer.quotes])
     for quote in answer.quotes:
         if quote.displaced_count:
             print_text(Text(_displaced_in_words(quote)))
@@ -126,17 +126,20 @@ def _displaced_in_words(quote: FlavorQuoteAnswer) -> str:
     return f"{quote.flavor}: no slot is free; a start would take the room of {them}, and is quoted without"
 
 
-def _quote(quote: FlavorQuoteAnswer, *, asked: bool) -> list[object]:
+def row_of(quote: FlavorQuoteAnswer, *, asked: bool) -> list[object]:
+    """Return a row of the table. Where there is no room, there is nothing that a bound and its windows would be of."""
     estimate = "no room" if not quote.slots else estimated(quote.estimated_eviction_probability)
     declared = [guaranteed(quote.asked_lifetime_s), estimate] if asked else []
+    bound = quote.eviction_probability_bound if asked else quote.lifetime_bound
+    windows = quote.windows if asked else quote.lifetime_windows
     return [
         quote.flavor,
         quote.slots,
         percent(quote.eviction_probability),
         guaranteed(quote.lifetime_s) if quote.slots else "no room",
         *declared,
-        percent(quote.eviction_probability_bound if asked else quote.lifetime_bound),
-        _windows(quote.windows if asked else quote.lifetime_windows),
+        percent(bound) if quote.slots else "-",
+        _windows(windows) if quote.slots else "-",
         sum(bucket.sample_count for bucket in quote.evidence),
         sum(bucket.evicted_count for bucket in quote.evidence),
     ]

@@ -33,6 +33,9 @@ PROTECTION: dict[str, Any] = {
 """The protection of new clouds against callers that would take what others paid for."""
 HIGHEST_PROBABILITY = 0.2
 """Under a laxer promise a start is admitted nearly always, and keeps its room from those who come later."""
+_UNPROTECTED: dict[str, Any] = {
+    one.name: one.default for one in fields(Policy) if one.name in {*PROTECTION, "highest_probability"}
+}
 
 
 def new_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy:
@@ -50,11 +53,19 @@ def new_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy
 def protected_policy(named: Mapping[str, Any], log_format: int = LOG_FORMAT) -> Policy:
     """Return the policy of a new cloud whose callers are not all its own: with bounds, and rules for overrunning.
 
-    A probability that is named may be above what others may ask for. Evaluations and imports of a past have none of
-    this, because they repeat what was; nor has a cloud while a log format is in force that cannot hold it.
+    A probability that is named may be above what others may ask for. Evaluations have none of this, because they repeat
+    what was; nor has a cloud while a log format is in force that cannot hold it.
     """
     policy = new_policy(named, log_format)
-    if log_format < PROTECTED_SINCE:
-        return policy
+    return policy if log_format < PROTECTED_SINCE else replace(protected(policy), **named)
+
+
+def protected(policy: Policy) -> Policy:
+    """Return the policy with this protection."""
     highest = max(HIGHEST_PROBABILITY, policy.eviction_probability)
-    return replace(policy, **{**PROTECTION, "highest_probability": highest, **named})
+    return replace(policy, **PROTECTION, highest_probability=highest)
+
+
+def unprotected(policy: Policy) -> Policy:
+    """Return the policy without it. An import decides the past so, because it repeats what was."""
+    return replace(policy, **_UNPROTECTED)

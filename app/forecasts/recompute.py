@@ -27,6 +27,7 @@ from app.domain.events import (
     NodeAdded,
     Recorded,
 )
+from app.domain.policies import protected
 from app.domain.times import DAY_US, HOUR_US, SECOND_US, to_datetime
 from app.domain.values import Basis, EvictionReason, Forecast, Market, Policy, Rejection, Resources
 from app.engine.cloud import warm_up as warm_up_cloud
@@ -247,7 +248,7 @@ class Forecasts:
         """
         replay = self._replays.get(cloud_id)
         if replay is None:
-            policy = await self._log.policy_at(cloud_id, 1)
+            policy = protected(await self._log.policy_at(cloud_id, 1))  # as most imports end
             replay = self._replays[cloud_id] = _KeptReplay(_replay_settings(policy), _forecaster(policy), mark=NO_EVENT)
         if replay.mark is None:
             return 0

@@ -1,7 +1,7 @@
 """Decides a past: the events of a cloud that would have lived through it, by the functions of the live scheduler.
 
-No SLA is in force in the past: spot instances take what fits. The policy that was asked for follows at the end of the
-past, so the log itself says where the past ends. The same past always gives the same events.
+No SLA is in force in the past, and no bounds: spot instances take what fits. The policy that was asked for follows at
+the end of the past, so the log itself says where the past ends. The same past always gives the same events.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.policies import unprotected
 from app.domain.requests import Operation, StartRequest, StopRequest
 from app.domain.values import EvictionPolicy, Guarantee, Market, NodeStatus, Policy, Resources
 from app.engine.cloud import LEAST_RUN, LONGEST_RUN, Cloud, Node
@@ -134,7 +135,7 @@ class PastDecider:
 
     def _opening(self) -> list[Event]:
         at_us, past = self.begin_us, self._past
-        policy = replace(self._policy, guarantee=Guarantee.NONE)
+        policy = replace(unprotected(self._policy), guarantee=Guarantee.NONE)
         if past.eviction_policy is not None:
             policy = replace(policy, eviction_policy=past.eviction_policy)
         nodes = [NodeAdded(at_us=at_us, node=name, capacity=capacity) for name, capacity in past.nodes or ()]

@@ -13,7 +13,7 @@ class ImportRefused(Exception):
 
 
 class CloudNotImported(ImportRefused):
-    """A cloud of that name exists, and its log does not begin with this past."""
+    """A cloud of that name exists, and its log does not begin with this past, or has it with other options."""
 
     code = "import.cloud_exists"
 

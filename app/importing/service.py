@@ -25,6 +25,7 @@ from app.forecasts.store.runs import Runs
 from app.importing.decide_past import PastDecider
 from app.importing.errors import CloudNotImported, ImportRefused, ImportRunning, OtherPast
 from app.importing.past import Past, Span
+from app.importing.rules.otheroptions import is_of_an_earlier_version, options_that_differ
 from app.importing.store.imports import ImportedClouds
 from app.platform.database.lockids import import_lock
 from app.platform.database.locks import Locks
@@ -192,6 +193,7 @@ class _Writing:
         self._cloud_id = cloud_id
         self._importing = importing
         self._at_end = False
+        self._options: list[str] = []
 
     def entered(self, first: list[Recorded]) -> None:
         """Note that the cloud was created with these events and has no others."""
@@ -212,12 +214,18 @@ class _Writing:
             if progress is not None:
                 progress(done, decider.step_count)
             batch = ahead.result()
+        if self._options:
+            differs = ", ".join(self._options)
+            raise CloudNotImported(
+                f"cloud {self._cloud!r} has this past already, imported with other options ({differs}): "
+                f"PATCH /v1/clouds/{self._cloud} changes all of a cloud's policy but its clock"
+            )
 
     async def _keep(self, batch: list[Recorded]) -> None:
         there = [] if self._at_end else await self._logged(batch)
         for ours, logged in zip(batch, there, strict=False):
             if ours != logged:
-                raise self._other(logged.seq)
+                self._compare(ours, logged)
         missing = batch[len(there) :]
         self.there_count += len(there)
         if not missing:
@@ -231,6 +239,7 @@ class _Writing:
             raise ImportRunning(f"another process writes the log of cloud {self._cloud!r}") from conflict
         self.written_count += len(missing)
 
+<<<<<<< HEAD
     async def _logged(self, batch: list[Recorded]) -> list[Recorded]:
         """Return what the log has at the places of these events, read in parts."""
         there, before, is_cut = list[Recorded](), batch[0].seq - 1, True
@@ -239,14 +248,25 @@ class _Writing:
             there += part
             is_cut = part.is_cut
         return there
+=======
+    def _compare(self, ours: Recorded, logged: Recorded) -> None:
+        """Refuse an event that differs. If it is of a finished import and only options do, the others come first."""
+        options = options_that_differ(ours.event, logged.event)
+        if self._importing or options is None:
+            self._options += options or []
+            raise self._other(logged.seq)
+        if not is_of_an_earlier_version(ours.event, logged.event):
+            self._options += (one for one in options if one not in self._options)
+>>>>>>> 9b32156e99bd4c9dbe430c045ac2a2f9d1e29f1e
 
     def _other(self, seq: int) -> ImportRefused:
+        differs = ", ".join([*self._options, f"event {seq} differs"])
         if self._importing:
             return OtherPast(
-                f"an import of cloud {self._cloud!r} was begun with other files or options (event {seq} differs): "
+                f"an import of cloud {self._cloud!r} was begun with other files or options ({differs}): "
                 "give those again, or --restart to throw away what it wrote"
             )
         return CloudNotImported(
-            f"cloud {self._cloud!r} exists, and its log does not begin with this past (event {seq} differs): "
+            f"cloud {self._cloud!r} exists, and its log does not begin with this past ({differs}): "
             "a log begins with its past or has none, so give another name"
         )

@@ -39,7 +39,8 @@ class GroupTally:
     """Counts for the admitted spot instances of a stratum, a flavor, or the starts of a week.
 
     `evicted`: within the declared lifetime; `overrun_evicted`: after it, when the promise was over. Core-microseconds
-    are declared ones: of all, of those that reached their stop, and of those evicted within their declared lifetime.
+    are declared ones: of all, of those that reached their stop or run on, and of those evicted within their declared
+    lifetime.
     """
 
     admitted: int = 0
@@ -83,7 +84,10 @@ class _Admitted(NamedTuple):
 
 @dataclass(slots=True)
 class WorkloadTally:
-    """Counts starts by market. A spot instance completes if it is admitted and never evicted: it reaches its stop."""
+    """Counts starts by market. A spot instance completes if it is admitted and never evicted.
+
+    It reaches its stop, or runs on where a log ends before.
+    """
 
     demands: Mapping[str, Resources]
     on_demand_requested: int = 0
@@ -131,7 +135,7 @@ class WorkloadTally:
 
     @property
     def spot_completed(self) -> int:
-        """Number of spot instances that reached their own stop, given that all stops were driven."""
+        """Number of spot instances that reached their own stop, or did not come to it if not all were driven."""
         return self.spot_admitted - self.spot_evicted
 
     def total(self) -> GroupTally:

@@ -70,6 +70,8 @@ def _beside(path: Path) -> tuple[Path, Path]:
     if _is_outlet(path):
         return path, Path(tempfile.gettempdir()) / f"tenure-{token_hex(8)}.part"
     place = Path(os.path.realpath(path))
+    if not place.name:
+        raise InputError(f"{path}: it is a folder")
     return place, place.with_name(f"{place.name}.{os.getpid()}.part")
 
 

@@ -168,6 +168,23 @@ def clouds(service: Process) -> object:
     return httpx2.get(f"{service.url}/v1/clouds", headers=HEADERS).json()
 
 
+def test_an_imported_cloud_is_as_safe_as_a_new_one(service: Process, directory: Path) -> None:
+    """Once its past is over: the same bounds and rules for what overruns. Its promise may be above the usual bound."""
+    trace = directory / "safe.csv"
+    trace.write_text("start_s,lifetime_s,cores\n0,100000,1\n90000,3600,2\n")
+    for name, sla in (("safe", "0.01"), ("lax", "0.3")):
+        options = (str(trace), "--nodes", "2x2", "--sla", sla, "--wait", "0s")
+        imported(service, name, *options)
+        body = {"name": f"{name}-made", "policy": {"eviction_probability": float(sla)}}
+        made = httpx2.post(f"{service.url}/v1/clouds", headers=HEADERS, json=body).json()
+        assert httpx2.get(f"{service.url}/v1/clouds/{name}", headers=HEADERS).json()["policy"] == made["policy"]
+        assert made["policy"]["overrun_share"] == 0.1
+        assert imported(service, name, *options)["events"]["written"] == 0
+    done = importing(service, "lax", str(trace), "--nodes", "2x2", "--sla", "0.02")
+    assert (done.returncode, "import.cloud_exists" in done.stderr) == (1, True)
+    assert "eviction_probability is 0.3 there and 0.02 here" in " ".join(done.stderr.split())
+
+
 @pytest.mark.long
 def test_what_an_import_answers(service: Process, directory: Path) -> None:
     trace = directory / "small.csv"

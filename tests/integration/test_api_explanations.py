@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -174,6 +176,41 @@ async def write(url: str, name: str, events: list[Event]) -> int:
 def story(service: Service, database_url: str) -> httpx2.Client:
     anyio.run(write, database_url, "why", LOG)
     return service.client
+
+
+@pytest.mark.parametrize(
+    ("name", "hour", "said"),
+    [
+        ("awaited", 1, "The first was due at 1970-01-01 06:00:00 UTC."),
+        ("late", 7, "A worker (tenure worker) computes the first; tenure status tells what the workers do."),
+    ],
+)
+def test_a_refusal_for_want_of_a_table_tells_when_it_is_due(
+    service: Service, database_url: str, name: str, hour: float, said: str
+) -> None:
+    policy = replace(POLICY, clock=Clock.SYSTEM, warm_up_us=0)
+    want = [refused(hour, "want", Rejection.NO_HISTORY, Basis(4, probability=0.05))]
+    anyio.run(write, database_url, name, [CloudCreated(at_us=0, policy=policy), *LOG[1:4], *want])
+    told = service.client.get(f"/v1/clouds/{name}/instances/want/explanation").json()["sentences"]
+    assert told[1:] == ["Rejected: no table of quotes was published yet, so nothing could be promised.", said]
+
+
+def test_a_new_clouds_first_table_is_told_before_it_is_due(service: Service) -> None:
+    path = "/v1/clouds/fresh"
+    for place, body in (
+        ("/v1/clouds", {"name": "fresh", "policy": {"warm_up_s": 0}}),
+        (f"{path}/nodes", {"name": "n", "cores": 4}),
+        (f"{path}/flavors", {"name": "c1", "cores": 1}),
+        (f"{path}/instances", {"id": "want", "market": "spot", "flavor": "c1", "lifetime_s": 60}),
+    ):
+        service.client.post(place, json=body).raise_for_status()
+    told = service.client.get(f"{path}/instances/want/explanation").json()["sentences"]
+    assert told[1].startswith("Rejected: no table of quotes was published yet")
+    assert re.fullmatch(
+        r"The first is due at .*:00:00 UTC; POST \.\.\./tables of the cloud asks for one at once\.", told[2]
+    )
+    quoted = service.client.get(f"{path}/quotes").json()["errors"][0]["detail"]
+    assert told[2].split(";")[0].removeprefix("The first is due at ") in quoted
 
 
 def explained(client: httpx2.Client, name: str) -> dict[str, Any]:

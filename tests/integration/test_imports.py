@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from app.domain.errors import CloudExists
-from app.domain.events import CloudCreated, NodeAdded, Recorded
+from app.domain.events import CloudCreated, NodeAdded, PolicyChanged, Recorded
 from app.domain.inputs import InputError
+from app.domain.policies import protected
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Clock, Guarantee, Policy, Resources
 from app.forecasts.store.runs import Runs
@@ -192,6 +193,39 @@ async def test_importing_twice_changes_nothing(database: Database, imports: Impo
     again = await run(of(database, NOW_US + HOUR_US), "twice", trace)
     assert (again.there_count, again.written_count) == (len(before), 0)
     assert await log_of(database, "twice") == before
+
+
+async def test_what_an_earlier_version_imported_is_there(database: Database, imports: Imports, trace: Path) -> None:
+    """Its pasts ended without protection from callers. What it did not finish goes on."""
+    await run(imports, "earlier", trace)
+    before = await log_of(database, "earlier")
+    again = await run(imports, "earlier", trace, policy=protected(POLICY))
+    assert (again.there_count, again.written_count) == (len(before), 0)
+    dying = of(database, NOW_US)
+    kill_after(dying, 1)
+    with pytest.raises(Killed):
+        await run(dying, "cut-off", trace)
+    await run(imports, "cut-off", trace, policy=protected(POLICY))
+    *past, closing = await log_of(database, "cut-off")
+    assert past == before[:-1]
+    assert isinstance(closing.event, PolicyChanged)
+    assert closing.event.policy == protected(POLICY)
+
+
+async def test_the_same_past_with_other_options_is_told_as_such(
+    database: Database, imports: Imports, trace: Path
+) -> None:
+    await run(imports, "optional", trace)
+    before = await log_of(database, "optional")
+    other = Policy(eviction_probability=0.2, gives_back=True)
+    with pytest.raises(CloudNotImported, match=r"has this past already, imported with other options") as raised:
+        await run(imports, "optional", trace, policy=other)
+    said = str(raised.value)
+    assert "(eviction_probability is 0.01 there and 0.2 here, gives_back is false there and true here)" in said
+    assert "PATCH /v1/clouds/optional changes" in said
+    with pytest.raises(CloudNotImported, match=r"does not begin with this past \(eviction_probability is 0\.01 there"):
+        await run(imports, "optional", trace, policy=other, nodes=(Resources(5),))
+    assert await log_of(database, "optional") == before
 
 
 async def test_live_events_may_follow(database: Database, imports: Imports, trace: Path) -> None:

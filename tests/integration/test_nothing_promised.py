@@ -43,6 +43,14 @@ def test_a_filter_that_is_not_understood_is_told(service: Service) -> None:
     assert "There is no" not in page(service, "free/decisions?outcome=evicted&market=")
 
 
+def test_a_number_that_cannot_be_read_is_told(service: Service) -> None:
+    told = page(service, "free/decisions?before=abc")
+    assert "The address of this page has before=abc, which is not a number that it can have: it is passed over." in told
+    assert "has from=-1, which" in page(service, "free/owners?from=-1")
+    for fine in ("free/decisions?before=9", "free/decisions?before=", "free/owners"):
+        assert "The address of this page" not in page(service, fine)
+
+
 def test_a_node_with_one_on_demand_instance_is_told_so(service: Service) -> None:
     one = {"id": "od", "market": "on_demand", "flavor": "c1"}
     service.client.post("/v1/clouds/sold/instances", json=one).raise_for_status()

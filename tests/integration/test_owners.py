@@ -246,6 +246,28 @@ def test_what_overran_is_held_against_its_owner(service: Service) -> None:
     cloud.audited()
 
 
+def test_admins_have_no_record_of_late(service: Service) -> None:
+    """Neither while their instances overrun nor once they have ended, so nothing is told and forgotten again."""
+    cloud = Tenants(service, "nobodys", overrun_share=0.1)
+    assert cloud.start("house", 0, lifetime_s=60)["status"] == "accepted"
+    assert cloud.start("a0", 0, "a", lifetime_s=60)["status"] == "accepted"
+    for number in (1, 2):
+        assert cloud.start(f"later{number}", 30 * number, "b")["status"] == "accepted"
+        told, of_a = cloud.owners()[None], cloud.owners()[cloud.owner("a")]
+        assert (told["lately_overrun_core_s"], told["lately_allowed_core_s"]) == (None, None)
+        assert told["overrun_core_s"] == of_a["overrun_core_s"] == of_a["lately_overrun_core_s"] == 29 * 60
+        if number == 1:
+            cookie = {"Cookie": f"tenure_token={TOKEN}"}
+            page = service.client.get(f"/ui/clouds/{cloud.name}/owners", headers=cookie).text
+            (row,) = [row for row in page.split("<tr>")[2:] if "admins</span>" in row]
+            assert 'data-label="Lately"><span class="dim">\u2013</span></td>' in row
+            for name in ("house", "a0"):
+                cloud.stop(name, 30)
+    with TenureClient(service.url, TOKEN) as client:
+        assert [one.lately_overrun_core_s for one in client.owners(cloud.name) if one.name is None] == [None]
+    cloud.audited()
+
+
 def test_the_client_and_the_command_set_and_show_quotas(service: Service, capsys: Any) -> None:
     from typer.testing import CliRunner  # noqa: PLC0415
 

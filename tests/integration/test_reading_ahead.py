@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 from test_imports import Killed, kill_after, log_of, of, run
 
+from app.domain.policies import protected_policy
 from app.domain.times import DAY_US
 from app.forecast.compute import MOST_BESIDE, Forecaster
 from app.forecasts.ahead import ReadingAhead
@@ -83,14 +84,15 @@ async def table_of(database: Database, cloud: str) -> tuple[bytes, bytes]:
 async def test_what_an_import_has_written_is_read_before_it_ends(
     database: Database, worker: Worker, trace: Path
 ) -> None:
-    imports = of(database, NOW_US)
+    """With a policy as `tenure import` makes it: once the past is over, spot starts displace what overruns."""
+    imports, policy = of(database, NOW_US), protected_policy({})
     kill_after(imports, 2)
     with pytest.raises(Killed):
-        await run(imports, "ahead", trace)
+        await run(imports, "ahead", trace, policy=policy)
     written = len(await log_of(database, "ahead"))
     following = asyncio.create_task(worker.ahead.follow_imports())
     await asyncio.sleep(1)
-    imported = await run(of(database, NOW_US), "ahead", trace)
+    imported = await run(of(database, NOW_US), "ahead", trace, policy=policy)
     await asyncio.wait_for(following, 300)
     assert imported.there_count == written > 0
     assert imported.written_count > 0

@@ -62,6 +62,13 @@ def test_what_could_be_misread_is_refused(service: Service, path: str, wrong: di
     assert service.client.get(path).json()["seq"] == seq
 
 
+@pytest.mark.parametrize("lifetime", [600, "10m", True, ["longest"]])
+def test_a_time_in_the_place_of_longest_is_told_where_it_belongs(service: Service, path: str, lifetime: object) -> None:
+    body = {"id": "x", "market": "spot", "flavor": "c1", "lifetime": lifetime, "at": at(23.75)}
+    (told,) = post(service.client, f"{path}/instances", body, 400)["errors"]
+    assert "must be 'longest'; a time is told in seconds, as lifetime_s" in told["detail"]
+
+
 def test_a_minimum_that_cannot_be_promised_tells_what_would_be(service: Service, path: str, wish: Any) -> None:
     service.client.delete(f"{path}/instances/s5", params={"at": at(23.75)}).raise_for_status()
     refused = post(service.client, f"{path}/instances", WISH | {"id": "m", "min_lifetime_s": 3e7, "at": at(23.75)})

@@ -19,10 +19,12 @@ from app.domain.events import (
     NodeAdded,
     NodeDrained,
     NodeRemoved,
+    PolicyChanged,
     Recorded,
 )
 from app.domain.events.registry import KINDS
 from app.domain.inputs import InputError
+from app.domain.policies import PROTECTION, protected, unprotected
 from app.domain.times import HOUR_US
 from app.domain.values import Clock, EvictionPolicy, Guarantee, Market, Policy, Resources
 from app.importing.decide_past import PastDecider
@@ -145,6 +147,23 @@ def log_of(*rows: str) -> str:
             f"{seq},{seq},{kind},{instance},{market},{cores},{lifetime},{node},{reason},{cause},,,,,{flavor},{policy}"
         )
     return HEAD + "\n".join(lines) + "\n"
+
+
+def test_only_the_end_of_a_past_protects_from_callers(tmp_path: Path) -> None:
+    """Of two spot instances on a full node the first overruns; the past refused the second, and does so again."""
+    rows = "node_added,,,2,,n-1", "instance_started,s-1,spot,2,1,n-1", "instance_started,s-2,spot,2,9,n-1"
+    (tmp_path / "log.csv").write_text(log_of("cloud_created,,,,,,,,,yjf", *rows))
+    policy = protected(replace(NO_SLA, eviction_probability=0.3))
+    _, recorded = decided([tmp_path / "log.csv"], [], Wishes(), policy)
+    _, before = decided([tmp_path / "log.csv"], [], Wishes(), unprotected(policy))
+    assert recorded[:-1] == before
+    assert [item.event.instance_id for item in before if isinstance(item.event, InstanceRejected)] == ["s-2"]
+    closing = recorded[-1].event
+    assert isinstance(closing, PolicyChanged)
+    assert closing.policy == policy
+    assert (closing.policy.highest_probability, closing.policy.overrun_share) == (0.3, PROTECTION["overrun_share"])
+    found = audit(read_log(written(tmp_path / "again.csv", recorded)), [])
+    assert (found.event_count, found.finding) == (len(recorded), None)
 
 
 CLOUD = ("cloud_created,,,,,,,,,yjf", "node_added,,,4,,n-1", "flavor_added,,,2,,,,,two")

@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from app.cli import command_line
 from app.commands.output import check_writable
 from app.commands.workloads import writing
 from app.domain.inputs import InputError, parse_nodes
@@ -76,6 +78,33 @@ def test_what_cannot_be_written_is_told_before_the_work(tmp_path: Path, name: st
         with pytest.raises(InputError) as raised:
             attempt(tmp_path / name)
         assert str(raised.value) == f"{tmp_path / name}: {why}"
+
+
+@pytest.mark.parametrize("name", ["/", "//", "/tmp/.."])
+def test_the_root_is_a_folder_like_others(name: str):
+    for attempt in (check_writable, lambda path: write(path, "")):
+        with pytest.raises(InputError) as raised:
+            attempt(Path(name))
+        assert str(raised.value) == f"{Path(name)}: it is a folder"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["trace", "synth", "--days", "1", "--out"],
+        ["evaluate", "--on-demand", "od.csv", "--spot", "od.csv", "--nodes", "1x4", "--no-sla", "--log"],
+        ["evaluate", "--on-demand", "od.csv", "--spot", "od.csv", "--nodes", "1x4", "--no-sla", "--report"],
+    ],
+    ids=" ".join,
+)
+def test_commands_that_write_say_that_the_root_is_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "od.csv", "start_s,lifetime_s,cores\n0,600,1\n")
+    done = CliRunner().invoke(command_line(), [*command, "/"])
+    assert isinstance(done.exception, InputError), done.output  # of which `main` makes a sentence and exit code 2
+    assert str(done.exception) == "/: it is a folder"
 
 
 def test_a_look_leaves_nothing(tmp_path: Path):

@@ -142,6 +142,7 @@ def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator
             )
         case Rejection.NO_HISTORY:
             yield f"Rejected: {_no_history(explanation, decision)}, so nothing could be promised."
+            yield from _first_table(explanation, decision)
         case Rejection.SLA_UNATTAINABLE if basis is not None:
             yield f"Rejected: {_quoted(explanation, basis)}, not longer than was declared."
             yield from estimate_in_words(explanation, basis)
@@ -217,6 +218,20 @@ def _no_history(explanation: Explanation, decision: InstanceRejected) -> str:
     if explanation.policy.forecast is Forecast.CALIBRATED:
         return f"the table{_of_epoch(explanation, decision.basis)} holds nothing of the calibrated forecast"
     return f"the table{_of_epoch(explanation, decision.basis)} had seen nothing of this flavor"
+
+
+def _first_table(explanation: Explanation, decision: InstanceRejected) -> Iterator[str]:
+    """Say when the first table is due and how to get one, if the start was refused for want of it."""
+    due_us = explanation.policy.first_due_us(explanation.created_us)
+    is_warm = decision.at_us >= explanation.created_us + explanation.policy.warm_up_us
+    if due_us is None or not is_warm or (decision.basis is not None and decision.basis.epoch is not None):
+        return
+    if explanation.as_of_us < due_us:
+        yield f"The first is due at {time_text(due_us)}; POST .../tables of the cloud asks for one at once."
+    elif decision.at_us < due_us:
+        yield f"The first was due at {time_text(due_us)}."
+    else:
+        yield "A worker (tenure worker) computes the first; tenure status tells what the workers do."
 
 
 def _of_epoch(explanation: Explanation, basis: Basis | None) -> str:

@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, Response
 
 from app.domain.numbers import is_told_whole, told_apart
 from app.platform.pages import words
+from app.platform.pages.asking import MISREAD
 from app.platform.pages.cookies import read_cookie
 from app.platform.telemetry.context import without_tokens
 from app.platform.turns import Turns
@@ -74,6 +75,7 @@ def _frame(request: Request) -> dict[str, Any]:
         "request_id": request.scope["state"]["request_id"],
         "cloud": request.path_params.get("cloud"),
         "live": None,
+        "not_numbers": request.scope["state"].get(MISREAD, ()),
     }
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.admission.acceptable import acceptable_instead, acceptable_lifetime_us
@@ -101,6 +101,14 @@ class StartBody(Body):
         "extend it, whoever started it. A controller's start counts in this project's quotas.",
     )
     user: Name | None = Field(None, description="The user of that project who asked for it. Nothing depends on it.")
+
+    @field_validator("lifetime", mode="before")
+    @classmethod
+    def _in_words(cls, value: object) -> object:
+        """Tell whoever writes a time here where it belongs."""
+        if value is None or value == "longest":
+            return value
+        raise PydanticCustomError("lifetime_word", "must be 'longest'; a time is told in seconds, as lifetime_s")
 
     @model_validator(mode="after")
     def _one_lifetime(self) -> Self:

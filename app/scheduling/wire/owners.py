@@ -59,7 +59,7 @@ def owner_answer(standing: OwnerStanding) -> OwnerAnswer:
         overran_share=standing.overran / account.admitted if account.admitted else None,
         overrun_core_s=seconds(standing.overrun_core_us),
         overrun_evicted=account.overrun_evicted,
-        lately_overrun_core_s=seconds(standing.lately.overrun_core_us),
+        lately_overrun_core_s=None if standing.name is None else seconds(standing.lately.overrun_core_us),
         lately_allowed_core_s=None if standing.allowed_us is None else standing.allowed_us / SECOND_US,
         quota=OwnerQuotaAnswer(**standing.quota._asdict(), is_own=standing.has_own_quota),
     )

@@ -35,7 +35,8 @@ class OwnerAnswer(Answer, kw_only=True):
     overrun_core_s: Annotated[Seconds, Meta(description="The core-seconds that they ran beyond it.")]
     overrun_evicted: Annotated[int, Meta(description="Of those that overran, how many were evicted.")]
     lately_overrun_core_s: Annotated[
-        Seconds, Meta(description="The same of those that run now, or ended in this week or the three before.")
+        Seconds | None,
+        Meta(description="The same of those that run now, or ended in this week or the three before; null: of admins."),
     ]
     lately_allowed_core_s: Annotated[
         float | None, Meta(description="With more of these its spot starts are rejected; null: any number.")
