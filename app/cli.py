@@ -1,6 +1,7 @@
 """The `tenure` command.
 
-Exit codes: 0 yes, 1 the answer is no, 2 bad input, 3 the service or its database cannot be reached, 130 interrupted.
+Exit codes: 0 yes, 1 the answer is no, 2 bad input, 3 the service or its database cannot be reached, or the answer could
+not be written, 130 interrupted, 141 nobody reads the answer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typer.core import TyperGroup
 
 from app import __version__
 from app.commands.configuring import warn_of_unknown_variables
+from app.commands.outlets import tell_losses
 from app.commands.output import INTERRUPTED
+from app.workbench.endings import end_by_signal
 
 WORDS = {
     "status": ("status",),
@@ -107,15 +110,23 @@ def _begin(
 
 def main() -> None:
     """Run the command line."""
+    tell_losses()
     try:
-        command_line(sys.argv[1:])(prog_name="tenure")
+        try:
+            command_line(sys.argv[1:])(prog_name="tenure")
+        finally:
+            sys.stdout.flush()  # what is lost at the end of the interpreter has no sentence and no code of ours
+    except SystemExit as ended:
+        end_by_signal(ended.code)
+        raise
     except Exception as error:
         from app.commands.exits import exit_of  # noqa: PLC0415 - only now: it knows the errors of many rooms
 
         ending = exit_of(error)
         if ending is None:
             raise
-        sys.stderr.write(f"tenure: {ending.sentence}\n")
+        if ending.sentence:
+            sys.stderr.write(f"tenure: {ending.sentence}\n")
         sys.exit(ending.code)
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import typer
 
 from app.commands import options
+from app.commands.keeping import telling_kept
 from app.commands.outcomes import print_above, print_left_out, print_outcome
 from app.commands.output import (
     STDOUT,
     check_writable,
     command_line,
-    interruptible,
     print_json,
     progress_bar,
     write_report,
@@ -43,6 +44,7 @@ from app.domain.policies import FORECAST, GUARANTEES
 from app.domain.strata import BOUNDARIES
 from app.domain.values import Guarantee, Policy
 from app.workbench.tally import Scenario
+from app.workbench.wholefiles import check_apart
 from app.workbench.workload import Workload
 
 if TYPE_CHECKING:
@@ -94,13 +96,37 @@ def evaluate(
     Several values of an option, separated by commas, are run in every combination, one per process, over all cores.
     """
     policy = policy_of(None, None, "yjf", every, samples, horizon, history, seed, forecast, strata, min_windows)
-    workload, (asked, slas) = workload_of(on_demand, spot, spot_delay), _slas(sla, report, no_sla=no_sla)
-    scenarios = _scenarios(workload, policy, nodes, eviction, placement, guarantee, slas, budget)
+    traces, (asked, slas) = _TraceFiles(on_demand, spot, spot_delay), _slas(sla, report, no_sla=no_sla)
+    scenarios = _scenarios(traces.workload([log], report), policy, nodes, eviction, placement, guarantee, slas, budget)
     watched, followed = reliability or by_epoch or report is not None, follow or report is not None
     planned = [replace(one, watched=watched, followed=followed) for one in _planned(scenarios, asked, log)]
-    found = _run(planned, report, baselines=baselines)
-    _write_report(report, found, {"on-demand": on_demand, "spot": spot}, spot_delay)
-    _print(found, asked, followed=follow, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
+    with traces.kept_apart([one.log for one in planned], report):
+        found = _run(planned, report, traces, baselines=baselines)
+        _print(found, asked, followed=follow, reliability=reliability or by_epoch, by_epoch=by_epoch, as_json=as_json)
+
+
+class _TraceFiles(NamedTuple):
+    """The files of a workload, and the delay of the second one."""
+
+    on_demand: Path
+    spot: Path
+    spot_delay: str
+
+    def workload(self, logs: Sequence[Path | None], report: Path | None) -> Workload:
+        """Return the workload. Raises InputError before anything is read if something would be written over it."""
+        self._check_apart(logs, report)
+        return workload_of(self.on_demand, self.spot, self.spot_delay)
+
+    @contextmanager
+    def kept_apart(self, logs: Sequence[Path | None], report: Path | None) -> Iterator[None]:
+        """Let the files be written, and say which have come if that is ended before all is told."""
+        self._check_apart(logs, report)
+        with telling_kept([*logs, report]):
+            yield
+
+    def _check_apart(self, logs: Sequence[Path | None], report: Path | None) -> None:
+        written = [*(("--log", log) for log in logs), ("--report", report)]
+        check_apart([("--on-demand", self.on_demand), ("--spot", self.spot)], written)
 
 
 def each(texts: Sequence[str] | None, parse: Callable[[str], T]) -> list[T]:
@@ -166,14 +192,17 @@ def _scenarios(
     return scenarios(workload, policy, axes)
 
 
-def _run(evaluations: Sequence[Evaluation], report: Path | None, *, baselines: bool) -> list[Evaluated]:
+def _run(
+    evaluations: Sequence[Evaluation], report: Path | None, traces: _TraceFiles, *, baselines: bool
+) -> list[Evaluated]:
     from app.workbench.matrix import run_matrix  # noqa: PLC0415 - as above
 
     check_writable(report)
-    logs = [one.log for one in evaluations if one.log is not None]
-    kept = f"the logs of the runs that were done are in {logs[0].parent}" if len(logs) > 1 else ""
-    with interruptible(kept or "nothing is kept"), progress_bar("evaluating") as progress:
-        return run_matrix(evaluations, baselines=baselines, progress=progress)
+    with progress_bar("evaluating") as progress:
+        found = run_matrix(evaluations, baselines=baselines, progress=progress)
+    if report is not None:
+        _write_report(report, found, traces)
+    return found
 
 
 def _planned(scenarios: Sequence[Scenario], asked: Sequence[float | None], log: Path | None) -> list[Evaluation]:
@@ -193,13 +222,11 @@ def _planned(scenarios: Sequence[Scenario], asked: Sequence[float | None], log: 
     return [Evaluation(scenario, paths.get(name_of(scenario))) for scenario in scenarios]
 
 
-def _write_report(path: Path | None, found: Sequence[Evaluated], traces: dict[str, Path], spot_delay: str) -> None:
-    if path is None:
-        return
+def _write_report(path: Path, found: Sequence[Evaluated], traces: _TraceFiles) -> None:
     from app.workbench.report.page import Origin, render_page  # noqa: PLC0415 - the plotting library is slow to load
 
-    files = {market: file.name for market, file in traces.items()}
-    write_report(path, render_page(found, Origin(command_line(), files, spot_delay)))
+    files = {"on-demand": traces.on_demand.name, "spot": traces.spot.name}
+    write_report(path, render_page(found, Origin(command_line(), files, traces.spot_delay)))
 
 
 def _print(

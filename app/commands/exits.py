@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from app.commands.changing import told_of_changes
 from app.domain.errors import TenureError, Unavailable
-from app.domain.inputs import InputError, NoDatabase
+from app.domain.inputs import InputError, NoDatabase, OutputLost, ReaderGone, WorkEnded
 from app.importing.errors import ImportRefused
 from app.managing.batch import ManagerRuns
 from app.managing.programs import ProgramFailed
@@ -34,6 +35,7 @@ _CODES: dict[type[Exception], int] = {
     AnswerUnreadable: 3,
     Unavailable: 3,
     NoDatabase: 3,
+    WorkEnded: 3,
     ProgramFailed: 3,
     ManagerRuns: 3,
     OpenStackForbidden: 1,
@@ -41,13 +43,16 @@ _CODES: dict[type[Exception], int] = {
     TenureError: 1,
 }
 """The first that fits."""
+_LOST = 3
+_READER_GONE = 141
+"""The code of a program that SIGPIPE has ended."""
 _CODE = "(preemptible."
 """Before the code of an error that the service told itself."""
 _OPENSTACK = "OpenStack does not do what is asked of it (its login is named by OS_CLOUD, or OS_AUTH_URL and so on)"
 
 
 class Exit(NamedTuple):
-    """The exit code of a command, and the sentence that goes before it."""
+    """The exit code of a command, and the sentence that goes before it; an empty one is not said."""
 
     code: int
     sentence: str
@@ -55,8 +60,18 @@ class Exit(NamedTuple):
 
 def exit_of(error: Exception) -> Exit | None:
     """Return how an error ends the command, or None if none of ours."""
+    if isinstance(error, OutputLost):
+        return _of_lost(error)
     code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), None)
     return None if code is None else Exit(code, _told(error))
+
+
+def _of_lost(error: OutputLost) -> Exit:
+    """Return how a command ends whose output is lost: quietly after `| head`, unless it has changed something."""
+    told = told_of_changes()
+    if isinstance(error, ReaderGone) and not told:
+        return Exit(_READER_GONE, "")
+    return Exit(_LOST, "; ".join(filter(None, (_told(error), told))))
 
 
 def _told(error: Exception) -> str:

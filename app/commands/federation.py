@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,28 +15,32 @@ import typer
 from app.commands import options
 from app.commands.connecting import connect
 from app.commands.fitting import Column, print_fitting
+from app.commands.keeping import telling_kept
 from app.commands.options import Json
 from app.commands.output import (
     STDERR,
     STDOUT,
     check_writable,
     command_line,
-    interruptible,
     print_json,
     progress_bar,
     write_report,
 )
 from app.commands.workloads import eviction_policy
 from app.domain.inputs import InputError, parse_bytes, platform_text, probability_fault
-from app.workbench.wholefiles import whole_file
+from app.workbench.wholefiles import check_apart, whole_file
+from tenure_client import TenureClient
 
 if TYPE_CHECKING:
+    from app.domain.events import Event
     from app.workbench.evaluate import EventSink
+    from app.workbench.federation.clouds import CloudLine
     from app.workbench.federation.run import FederationScenario, JobFate, OpenLine
 
 RULES = ("none", "literal", "timeline", "tenure")
 MOST_BOUND = 100.0
 _SHARE = re.compile(r"\d{1,9}(\.\d{1,9}|/\d{1,9})?", re.ASCII)
+_MADE = "; clouds that were made stay at their services"
 _JOBS = "--jobs a=A1.csv --jobs b=A2.csv"
 
 Clouds = Annotated[list[str], typer.Option("--cloud", metavar="NAME=NxC", help="A cloud of N nodes with C cores.")]
@@ -90,6 +95,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Run recorded jobs of several clouds: at home where they fit, else away, as foreign jobs that may be preempted."""
+    _check_files(cloud, jobs, log, report)
     scenario = _scenario(cloud, jobs, shift or [], links, rule, sla, bandwidth, train, bound, eviction)
     _run(scenario, None, log, report, seed, as_json=as_json)
 
@@ -118,22 +124,22 @@ def drive(
     Each cloud is made at its service, with an external clock. The rule by which a host admits a job is applied here.
     """
     from app.workbench.federation.reading import urls_of  # noqa: PLC0415 - compiled code is slow to load
-    from app.workbench.federation.served import ServedLine, check_is_new  # noqa: PLC0415 - as above
+    from app.workbench.federation.served import check_is_new  # noqa: PLC0415 - as above
 
+    _check_files(cloud, jobs, log, report)
     scenario = _scenario(cloud, jobs, shift or [], links, rule, sla, bandwidth, train, bound, eviction)
-    urls = urls_of(url, scenario.nodes)
     with ExitStack() as stack:
-        clients = {name: stack.enter_context(connect(place, token)) for name, place in urls.items()}
+        places = urls_of(url, scenario.nodes).items()
+        clients = {name: stack.enter_context(connect(place, token)) for name, place in places}
         for name, client in clients.items():  # before any cloud is made
             check_is_new(client, name)
-        _run(
-            scenario,
-            lambda name, opened, sink: ServedLine(clients[name], name, opened, sink),
-            log,
-            report,
-            seed,
-            as_json=as_json,
-        )
+        _run(scenario, partial(_open, clients), log, report, seed, as_json=as_json)
+
+
+def _open(clients: Mapping[str, TenureClient], name: str, opened: Sequence[Event], sink: EventSink | None) -> CloudLine:
+    from app.workbench.federation.served import ServedLine  # noqa: PLC0415 - as above
+
+    return ServedLine(clients[name], name, opened, sink)
 
 
 def _run(
@@ -151,19 +157,31 @@ def _run(
     check_writable(report)
     fates: list[JobFate] = []
     told = fates.append if report is not None else None
-    with (
-        interruptible("nothing is kept"),
-        _writing(log, scenario.nodes) as sinks,
-        progress_bar("evaluating" if open_line is None else "driving") as progress,
-    ):
-        counts = run_federation(scenario, open_line=open_line, logs=sinks, told=told, progress=progress)
-    if report is not None:
-        _write_report(report, scenario, counts, fates)
-    answer = answer_of(scenario, counts, seed)
-    if as_json:
-        print_json(answer)
-    else:
-        _print(answer)
+    what, more = ("evaluating", "") if open_line is None else ("driving", _MADE)
+    with telling_kept([*_logs_of(log, scenario.nodes).values(), report], more=more):
+        with _writing(log, scenario.nodes) as sinks, progress_bar(what) as progress:
+            counts = run_federation(scenario, open_line=open_line, logs=sinks, told=told, progress=progress)
+        if report is not None:
+            _write_report(report, scenario, counts, fates)
+        answer = answer_of(scenario, counts, seed)
+        if as_json:
+            print_json(answer)
+        else:
+            _print(answer)
+
+
+def _check_files(clouds: Sequence[str], jobs: Sequence[str], log: Path | None, report: Path | None) -> None:
+    """Raise InputError if a log or the report would replace a file of jobs, or each other."""
+    from app.workbench.federation.reading import clouds_of, files_of  # noqa: PLC0415 - as above
+
+    nodes = clouds_of(clouds)
+    read = [(f"--jobs {name}", path) for name, path in files_of(jobs, nodes).items()]
+    check_apart(read, [*(("--log", path) for path in _logs_of(log, nodes).values()), ("--report", report)])
+
+
+def _logs_of(folder: Path | None, clouds: Iterable[str]) -> dict[str, Path]:
+    """Return the file for each cloud's events, if there are to be some."""
+    return {} if folder is None else {name: folder / f"{name}.csv" for name in clouds}
 
 
 def _write_report(
@@ -239,9 +257,8 @@ def _writing(folder: Path | None, names: Mapping[str, Any]) -> Iterator[dict[str
             raise InputError(f"{folder}: {error.strerror}") from error
     with ExitStack() as opened:
         sinks: dict[str, EventSink] = {}
-        for name in names if folder is not None else ():
-            assert folder is not None
-            part = opened.enter_context(whole_file(folder / f"{name}.csv"))
+        for name, path in _logs_of(folder, names).items():
+            part = opened.enter_context(whole_file(path))
             sinks[name] = LogWriter(opened.enter_context(part.open("w", encoding="utf-8", newline="")))
         yield sinks
 

@@ -17,6 +17,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from app.commands import options
+from app.commands.changing import was_asked
 from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
 from app.commands.novapast import NovaAsked, NovaPast, nova_past, of_nova, parse_since
 from app.commands.output import STDERR, STDOUT, interruptible, print_json, progress_bar, waiting
@@ -210,6 +211,7 @@ def _run(asked: _ImportAsked, settings: Settings | None, wait_s: float, *, resta
                 return report(wanted, rehearse(wanted, from_datetime(datetime.now(UTC)), progress), None, dry_run=True)
         tell_database(settings)
         imported, table = asyncio.run(_import(wanted, settings, wait_s, restart=restart))
+        was_asked(f"status --cloud {asked.cloud}")
         return report(wanted, imported, table, dry_run=False)
 
 

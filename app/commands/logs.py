@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from app.commands import options
+from app.commands.keeping import telling_kept
 from app.commands.options import on_cloud
 from app.commands.output import STDOUT, interruptible, print_json, progress_bar
 from app.commands.workloads import eviction_policy, writing
@@ -97,7 +98,7 @@ def export(client: TenureClient, cloud: str, *, out: options.Out = None, overwri
     """Write a running cloud's whole event log as CSV."""
     client.cloud(cloud)  # before the file is touched: the service answers and has the cloud
     with (
-        interruptible("the log is not whole" if out is None else f"nothing was written to {out}"),
+        interruptible("the log is not whole") if out is None else telling_kept([out]),
         writing(out, overwrite=overwrite) as file,
         progress_bar("exporting") as progress,
     ):

@@ -18,6 +18,7 @@ from rich.text import Text
 from app.clusters.rules.deciding import SeenInstance, pool_of
 from app.clusters.rules.fitting import misfit
 from app.clusters.rules.wanted import PoolWanted
+from app.commands.changing import was_asked
 from app.commands.connecting import connect
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import LOCAL, Json, Token, Url
@@ -104,6 +105,7 @@ def create(*, file: File, url: Url = LOCAL, token: Token = None, as_json: Json =
         cluster.create()
         environment = cluster.slurm.environment
         tenure_job = launcher_of(cluster.wanted)
+    was_asked(f"cluster status {file}")
     if as_json:
         print_json({"environment": environment, "tenure_job": str(tenure_job)})
     else:
@@ -322,6 +324,7 @@ def delete(*, file: File, url: Url = LOCAL, token: Token = None, yes: Yes = Fals
             count = len(_node_rows(cluster)) if cluster.slurm.answers() else None
             with _reporting(cluster, url, token):  # the service has to hear when machines of venues were over
                 cluster.delete()
+    was_asked(f"cluster status {file}")
     if as_json:
         print_json({"name": cluster.wanted.name, "nodes": count})
     else:

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from app.commands.changing import was_asked
 from app.commands.connecting import connect
 from app.commands.options import LOCAL, Json, Token, Url
 from app.commands.output import STDOUT, print_json, print_text
@@ -142,6 +143,7 @@ def _bring(nova: NovaCloud, client: TenureClient, lacking: Lacking, write: Path 
     except Exception as error:
         error.add_note(f"done before: {', '.join(done) or 'nothing'}; the same command does the rest")
         raise
+    was_asked("nova check")
     return done
 
 

@@ -17,7 +17,7 @@ from app.commands import novapast, options
 from app.commands.novapast import NovaAsked, from_databases
 from app.commands.output import STDERR, interruptible, progress_bar
 from app.domain.inputs import InputError
-from app.workbench.wholefiles import whole_file
+from app.workbench.wholefiles import check_apart, whole_file
 
 _NOT_WHOLE = "the file was not finished"
 _KEY_BYTES = 32
@@ -51,6 +51,7 @@ def export(
     """
     from app.nova.past.lines import Hiding, hidden_lines  # noqa: PLC0415 - nothing else needs it
 
+    check_apart([("--key", key)], [("--out", out)])
     past = from_databases(NovaAsked("nova", database, cell or [], api_database, None, since))
     if out is None and sys.stdout.isatty():
         raise InputError("the file is no text for a terminal: give --out past.jsonl.gz, or send it on")

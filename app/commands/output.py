@@ -27,6 +27,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from app.domain.inputs import InputError, OutputLost
 from app.workbench.wholefiles import check_place, whole_file
 
 if TYPE_CHECKING:
@@ -79,19 +80,23 @@ def check_writable(path: Path | None) -> None:
 
 
 def write_report(path: Path, page: str) -> None:
-    """Write a report's page, and tell where."""
-    with whole_file(path) as part:
-        part.write_text(page, encoding="utf-8")
+    """Write a report's page, and tell where. Raises OutputLost if it cannot be: the work for it was done."""
+    try:
+        with whole_file(path) as part:
+            part.write_text(page, encoding="utf-8")
+    except InputError as error:
+        raise OutputLost(str(error)) from error
     STDERR.print(f"report: {path}", highlight=False, soft_wrap=True)
 
 
 @contextmanager
-def interruptible(state: str) -> Iterator[None]:
+def interruptible(state: str | Callable[[], str]) -> Iterator[None]:
     """Say on standard error what is kept and how to go on, and leave, if Ctrl-C ends what is done meanwhile."""
     try:
         yield
     except (KeyboardInterrupt, CancelledError):
-        STDERR.print(f"\ninterrupted: {state}", markup=False, highlight=False, soft_wrap=True)
+        told = state if isinstance(state, str) else state()
+        STDERR.print(f"\ninterrupted: {told}", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from app.commands.changing import was_asked
 from app.commands.options import Json
 from app.commands.output import print_json, print_text
 from app.domain.inputs import InputError
@@ -48,6 +49,7 @@ def drain(*, file: File, undo: Undo = False, as_json: Json = False) -> None:
 
 def _change(scale: Mapping[str, int | bool], of_pools: Mapping[str, int], file: Path, *, as_json: bool) -> None:
     wanted = change_file(file, scale, of_pools)
+    was_asked(f"cluster status {file}")
     limits = {pool.name: pool.max_nodes for pool in wanted.pools}
     if as_json:
         found = {"max_nodes": wanted.scale.max_nodes, "pools": limits, "drain": wanted.scale.drain}

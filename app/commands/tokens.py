@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PAGE = 1000
+_REVOKE = "; its value is lost: `tenure token revoke {}` ends it"
 _COLUMNS = (
     Column("name", 9),
     Column("role", 8),
@@ -64,7 +65,7 @@ def create(
     if expires_us == 0:
         raise InputError("--expires must be longer than nothing")
     made = _with_keeper(
-        _changing(lambda keeper: keeper.create(name, role, cloud, expires_us)),
+        _changing(lambda keeper: keeper.create(name, role, cloud, expires_us), _REVOKE.format(name)),
         data_dir=data_dir,
         database_url=database_url,
     )
@@ -94,9 +95,9 @@ def revoke(
     _with_keeper(revoking, data_dir=data_dir, database_url=database_url)
 
 
-def _changing(use: Callable[[TokenKeeper], Awaitable[T]]) -> Callable[[TokenKeeper], Awaitable[T]]:
+def _changing(use: Callable[[TokenKeeper], Awaitable[T]], then: str = "") -> Callable[[TokenKeeper], Awaitable[T]]:
     async def change(keeper: TokenKeeper) -> T:
-        with changing("token list"):
+        with changing("token list", then):
             return await use(keeper)
 
     return change

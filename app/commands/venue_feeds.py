@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.commands.changing import was_asked
 from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
 from app.commands.output import STDERR, STDOUT, interruptible
 from app.commands.venue_service import VenueName, check_name
@@ -113,6 +114,7 @@ class _Polls:
             first = done.refused[0]
             line = f"{self._name}: {done.refused_count:,} prices refused, the first: {first.code}: {first.why}"
             STDERR.print(line, markup=False, highlight=False, soft_wrap=True)
+        was_asked("venue list")
         newest = "none" if done.venue.last_us is None else rfc3339(done.venue.last_us)
         STDOUT.print(f"{self._name}: {done.new:,} new prices, the newest of {newest}", highlight=False, soft_wrap=True)
         return True

@@ -14,6 +14,7 @@ from uuid import uuid4
 import typer
 
 from app.commands import options
+from app.commands.changing import changing, was_asked
 from app.commands.evaluation import each
 from app.commands.faulty import in_options
 from app.commands.fitting import Column, figure, print_fitting
@@ -132,7 +133,7 @@ def plan(
     at_us = time_of(at, "--at")
     entries = [one for path in jobs for one in _entries(path, "jobs")]
     told = [] if rates is None else _entries(rates, "rates")
-    with in_options(_lines("jobs", entries) | _lines("rates", told)):
+    with changing("venue plans"), in_options(_lines("jobs", entries) | _lines("rates", told)):
         answer = client.make_plan(
             id_ or f"plan-{uuid4().hex[:12]}",
             _with_deadline([one.body for one in entries], deadline),
@@ -185,6 +186,7 @@ def outcome(
     ended_us = time_of(ended, "--ended")
     ended_at = None if ended_us is None else to_datetime(ended_us)
     answer = client.tell_outcome(plan, job, cost, ended_at=ended_at, lost=lost, on_demand=on_demand)
+    was_asked("venue reliability NAME")
     if as_json:
         print_json(json_of(answer))
     else:

@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 from app.commands import options
+from app.commands.changing import changing, was_asked
 from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
 from app.commands.fitting import Column, figure, print_fitting
 from app.commands.options import on_service
@@ -92,6 +93,7 @@ def import_prices(
     tell_database(settings)
     with interruptible(_NOTHING), waiting("writing"):
         done = asyncio.run(_import(settings, name, rows, (machines, known, revoked_by)))
+    was_asked("venue list")
     told = _told(rows, done)
     if as_json:
         print_json(told)
@@ -159,7 +161,7 @@ def _told(rows: PriceRows, done: ImportedPrices) -> dict[str, Any]:
 
 def remove(client: TenureClient, name: VenueName) -> None:
     """Remove a venue with its pools, prices and observations, which no other place keeps."""
-    with interruptible(f"{name!r} may or may not have been removed"):
+    with interruptible(f"{name!r} may or may not have been removed"), changing("venue list"):
         client.remove_venue(name)
     STDOUT.print(f"removed {name}", highlight=False)
 

@@ -22,6 +22,7 @@ from app.commands.output import STDOUT, check_writable, command_line, print_json
 from app.commands.pricefiles import Gaps, Types, machine_types, time_of, venue_of_file
 from app.domain.inputs import InputError, parse_duration
 from app.domain.progress import Progress
+from app.workbench.wholefiles import check_apart
 
 if TYPE_CHECKING:
     from app.workbench.venues.setting import BacktestSetting
@@ -93,6 +94,7 @@ def backtest(
     from app.workbench.venues.run import AskedJobs, backtest_of  # noqa: PLC0415 - as above
 
     questions, shares = _questions(what, method), _shares(levels)
+    check_apart([("PRICES", prices), ("--types", types), ("--gaps", gaps), ("--jobs", jobs)], [("--report", report)])
     check_writable(report)
     if prices.is_dir():
         _deadlines(prices, questions, method, (seed, requests, report), as_json=as_json)

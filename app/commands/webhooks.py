@@ -50,7 +50,7 @@ def create(
     as_json: options.Json = False,
 ) -> None:
     """Send events to a URL. The secret that signs them is shown only this once."""
-    with _changing(cloud), in_options(_OPTIONS):
+    with _changing(cloud, "; its secret is lost: delete it, and create another"), in_options(_OPTIONS):
         made = client.create_webhook(cloud, receiver, kinds=kind, after_seq=after_seq)
     if as_json:
         print_json(json_of(made))
@@ -128,8 +128,8 @@ def replay(
         STDOUT.print(f"{answer.asked} dead letters will be tried once more", highlight=False)
 
 
-def _changing(cloud: str) -> AbstractContextManager[None]:
-    return changing(f"webhook list --cloud {cloud}")
+def _changing(cloud: str, then: str = "") -> AbstractContextManager[None]:
+    return changing(f"webhook list --cloud {cloud}", then)
 
 
 def _dead_table(letters: Sequence[DeadLetterAnswer]) -> Table:

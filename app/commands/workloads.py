@@ -13,6 +13,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from app.commands import options
+from app.commands.changing import was_asked
 from app.commands.outcomes import print_outcome
 from app.commands.output import STDERR, progress_bar
 from app.domain.budgets import BudgetUnit
@@ -22,7 +23,7 @@ from app.domain.strata import BOUNDARIES, MOST_BOUNDARIES
 from app.domain.times import DAY_US
 from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
 from app.workbench.tally import Scenario
-from app.workbench.wholefiles import whole_file
+from app.workbench.wholefiles import check_apart, whole_file
 from app.workbench.workload import Workload, load_workload, read_trace, write_trace
 from tenure_client import TenureClient
 
@@ -88,6 +89,7 @@ def _drive(client: TenureClient, cloud: str, scenario: Scenario, batch: int, *, 
 
     with progress_bar("driving") as progress:
         outcome = run(client, cloud, scenario, batch, progress=progress)
+    was_asked(f"status --cloud {cloud}")
     print_outcome(outcome, as_json=as_json)
 
 
@@ -143,6 +145,7 @@ def trace_jobs(
     from app.workbench.federation.grouping import jobs_of_trace  # noqa: PLC0415 - as above
     from app.workbench.federation.joblines import write_jobs  # noqa: PLC0415 - as above
 
+    check_apart([("TRACE", trace)], [("--out", out)])
     skip_us, data_bytes = parse_duration(skip), parse_bytes("--data", data)
     instances = [one for one in read_trace(trace) if one.start_us >= skip_us]
     jobs = jobs_of_trace(instances, data_bytes)

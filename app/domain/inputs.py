@@ -27,6 +27,24 @@ class NoDatabase(Exception):
     """A command found no database of this service, or one of another version. Requests never raise it."""
 
 
+class OutputLost(Exception):
+    """A command could not write what it was to write. The message says where and why. It is nobody's bad input."""
+
+
+class ReaderGone(OutputLost):
+    """Nobody reads any more what a command writes, as after `| head`."""
+
+
+class WorkEnded(Exception):
+    """A process that did a part of a command's work was ended from outside. Requests never raise it."""
+
+
+def output_lost(place: object, error: OSError, state: str) -> OutputLost:
+    """Return the error for a place that could not be written; `state` is what is there now."""
+    kind = ReaderGone if isinstance(error, BrokenPipeError) else OutputLost
+    return kind(f"{place}: {error.strerror or error}; {state}")
+
+
 def parse_duration(text: str) -> int:
     """Return the microseconds of a duration such as 45s, 90m or 90min, 24h, 30d. A bare number means seconds."""
     found = _DURATION.fullmatch(text.strip())

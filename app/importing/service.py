@@ -239,7 +239,6 @@ class _Writing:
             raise ImportRunning(f"another process writes the log of cloud {self._cloud!r}") from conflict
         self.written_count += len(missing)
 
-<<<<<<< HEAD
     async def _logged(self, batch: list[Recorded]) -> list[Recorded]:
         """Return what the log has at the places of these events, read in parts."""
         there, before, is_cut = list[Recorded](), batch[0].seq - 1, True
@@ -248,7 +247,7 @@ class _Writing:
             there += part
             is_cut = part.is_cut
         return there
-=======
+
     def _compare(self, ours: Recorded, logged: Recorded) -> None:
         """Refuse an event that differs. If it is of a finished import and only options do, the others come first."""
         options = options_that_differ(ours.event, logged.event)
@@ -257,7 +256,6 @@ class _Writing:
             raise self._other(logged.seq)
         if not is_of_an_earlier_version(ours.event, logged.event):
             self._options += (one for one in options if one not in self._options)
->>>>>>> 9b32156e99bd4c9dbe430c045ac2a2f9d1e29f1e
 
     def _other(self, seq: int) -> ImportRefused:
         differs = ", ".join([*self._options, f"event {seq} differs"])

@@ -1,16 +1,16 @@
-"""Lets a command that is told to end remove what it has not finished. SIGTERM and SIGHUP would end Python at once."""
+"""Lets a command that is told to end remove what it has not finished. Such signals would end Python at once."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import active_children, parent_process
-from os import _exit
 from types import FrameType
 
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ENDS_S = 5.0
 _SIGNALLED = 128
 
@@ -29,6 +29,13 @@ def ending_in_order() -> Iterator[None]:
     finally:
         for number in mine:
             signal.signal(number, signal.SIG_DFL)
+
+
+def end_by_signal(code: object) -> None:
+    """End this process by SIGQUIT if that gave the exit code, so that it leaves a core where the system keeps them."""
+    if code == _SIGNALLED + signal.SIGQUIT:
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGQUIT)
 
 
 def end_children() -> None:
@@ -50,7 +57,7 @@ def _wait_for_parent() -> None:
     parent = parent_process()
     if parent is not None:
         parent.join()
-        _exit(1)
+        os._exit(1)
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import RawArray
 from typing import Any, Protocol, TypeVar
 
+from app.domain.inputs import WorkEnded
 from app.domain.progress import Progress
 from app.workbench.endings import end_children, end_with_parent, ending_in_order
 
@@ -47,11 +49,13 @@ def run_side_by_side(
     begun = ProcessPoolExecutor(workers, mp_context=context, initializer=_share, initargs=(done,))
     with ending_in_order(), begun as pool:
         numbered = enumerate(tasks)
-        futures = [pool.submit(_run_shared, work, task, cores // workers, number) for number, task in numbered]
         try:
+            futures = [pool.submit(_run_shared, work, task, cores // workers, number) for number, task in numbered]
             _watch(futures, lambda: told(sum(done), sum(task.size for task in tasks)))
-        except BaseException:
+        except BaseException as error:
             end_children()
+            if isinstance(error, BrokenProcessPool):
+                raise WorkEnded("a process of this command was ended, perhaps for want of memory") from error
             raise
         finally:
             pool.shutdown(cancel_futures=True)

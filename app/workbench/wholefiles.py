@@ -6,13 +6,13 @@ import glob
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from errno import EBUSY
 from pathlib import Path
 from secrets import token_hex
 
-from app.domain.inputs import InputError
+from app.domain.inputs import InputError, output_lost
 from app.workbench.endings import ending_in_order
 
 _OUTLETS = ("/dev/std", "/dev/fd/", "/proc/")
@@ -23,16 +23,18 @@ _OUTLETS = ("/dev/std", "/dev/fd/", "/proc/")
 def whole_file(path: Path, *, may_replace: bool = True) -> Iterator[Path]:
     """Give a path to write to, and put what was written in its place at the end. After an error nothing has changed.
 
-    Raises InputError if the file cannot be written, or is there and may not be replaced.
+    Raises InputError if the file cannot be written, or is there and may not be replaced; and OutputLost if that is
+    found out later, as where the disk is full.
     """
     place, part = _beside(path)
     with _told(path, part), ending_in_order():
         try:
             _check(path, may_replace=may_replace)
             part.touch()
-            yield part
-            _check(path, may_replace=may_replace)
-            _put(part, place)
+            with _told_as_lost(path, part):
+                yield part
+                _check(path, may_replace=may_replace)
+                _put(part, place)
         finally:
             part.unlink(missing_ok=True)
 
@@ -63,6 +65,33 @@ def check_place(path: Path) -> None:
         _check(path, may_replace=True)
         part.open("a").close()
         part.unlink()
+
+
+def check_apart(read: Iterable[tuple[str, Path | None]], written: Iterable[tuple[str, Path | None]]) -> None:
+    """Raise InputError if a file to be written is one to be read, or another one to be written, by whatever name.
+
+    Each file comes with the words of the command line that name it.
+    """
+    taken = [(words, path) for words, path in read if path is not None]
+    for words, path in written:
+        if path is None:
+            continue
+        with _told(path, path):
+            if _is_outlet(path):
+                continue
+            same = next((other for other in taken if _is_same(path, other[1])), None)
+        if same is not None:
+            raise InputError(f"{words} {path} would replace the file of {same[0]}, {same[1]}: give another name")
+        taken.append((words, path))
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except FileNotFoundError:
+        return os.path.realpath(one) == os.path.realpath(other)
+    except OSError:
+        return False
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
@@ -100,6 +129,17 @@ def _check(path: Path, *, may_replace: bool) -> None:
         raise InputError(f"{path}: it is a folder")
     if path.exists() and not may_replace and not _is_outlet(path):
         raise InputError(f"{path} is there already: --overwrite replaces it")
+
+
+@contextmanager
+def _told_as_lost(path: Path, part: Path) -> Iterator[None]:
+    """Tell an error of the file that comes when work was done for it: that is no bad input any more."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename not in {None, str(path), str(part)}:
+            raise
+        raise output_lost(path, error, "the file is not written") from error
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import _exit
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 from app.domain.events import FlavorAdded, InstanceEvicted, InstanceStarted, InstanceStopped, NodeAdded, Recorded
-from app.domain.inputs import parse_nodes, platform_text
+from app.domain.inputs import WorkEnded, parse_nodes, platform_text
 from app.domain.values import Basis, Clock, EvictionPolicy, EvictionReason, Guarantee, Market, Policy, Resources
 from app.workbench.findings import BudgetPoint, LoadStep, Watch, average_load, reliability_report, thin_budget
 from app.workbench.matrix import Axes, Evaluation, name_of, run_matrix, scenarios
@@ -186,7 +185,7 @@ def test_tasks_side_by_side() -> None:
     assert run_side_by_side(add_up, [Sum(3)], cores=2) == [3]
 
 
-@pytest.mark.parametrize(("fails", "error"), [("raises", ValueError), ("dies", BrokenProcessPool)])
+@pytest.mark.parametrize(("fails", "error"), [("raises", ValueError), ("dies", WorkEnded)])
 def test_a_task_that_fails_is_told(fails: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         run_side_by_side(add_up, [Sum(5), Sum(5, fails), Sum(5)], cores=2)

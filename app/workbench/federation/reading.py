@@ -30,8 +30,8 @@ def clouds_of(texts: Sequence[str]) -> dict[str, Sequence[Resources]]:
 
 def jobs_of(texts: Sequence[str], shifts: Sequence[str], clouds: Mapping[str, T]) -> dict[str, list[Job]]:
     """Return the jobs of each cloud: of files, as texts like a=jobs.csv say, and shifted as texts like b=8h/14d say."""
-    files, moved = _of_clouds("--jobs", texts, clouds), _of_clouds("--shift", shifts, clouds)
-    jobs = {name: _read(Path(text)) for name, text in files.items()}
+    files, moved = files_of(texts, clouds), _of_clouds("--shift", shifts, clouds)
+    jobs = {name: _read(path) for name, path in files.items()}
     for name, text in moved.items():
         by_us, modulo_us = _shift(text)
         shifted = [job.shifted(by_us, modulo_us) for job in jobs.get(name, [])]
@@ -39,6 +39,11 @@ def jobs_of(texts: Sequence[str], shifts: Sequence[str], clouds: Mapping[str, T]
     if not any(jobs.values()):
         raise InputError("--jobs: there is no job")
     return jobs
+
+
+def files_of(texts: Sequence[str], clouds: Mapping[str, T]) -> dict[str, Path]:
+    """Return the file of each cloud's jobs, as texts like a=jobs.csv say. Raises InputError."""
+    return {name: Path(text) for name, text in _of_clouds("--jobs", texts, clouds).items()}
 
 
 def urls_of(texts: Sequence[str], clouds: Mapping[str, T]) -> dict[str, str]:
