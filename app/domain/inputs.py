@@ -18,6 +18,11 @@ _UNIT_US = {"s": SECOND_US, "m": 60 * SECOND_US, "min": 60 * SECOND_US, "h": HOU
 
 _UNIT_BYTES = {"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, None: 1}
 
+NO_TEXT = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""The characters that no text of a caller may hold, as a class of a regular expression: those that command a terminal,
+and those that turn the direction of the text around them.
+"""
+
 
 class InputError(ValueError):
     """A file or an option is unreadable. The message says where and why."""

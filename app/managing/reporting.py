@@ -17,6 +17,7 @@ from threading import Event, Thread
 from typing import Any, NamedTuple
 
 from app.clusters.rules.wanted import ClusterWanted, PoolWanted
+from app.domain.inputs import NO_TEXT
 from app.managing.events import Events
 from app.managing.files import put
 from tenure_client import ClientError, NotFound, TenureClient
@@ -32,7 +33,7 @@ _OF_POOL = ("name", "cloud", "flavor", "market", "max_nodes", "price_per_hour", 
 _OF_BID = ("zone", "product")
 _FACT = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 _KIND = re.compile(r"[a-z][a-z_]{0,39}", re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_CONTROL = re.compile(rf"[{NO_TEXT}\ud800-\udfff]")
 """Control characters, and halves of characters as in names that are not UTF-8, which no request carries."""
 
 

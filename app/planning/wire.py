@@ -10,6 +10,7 @@ from msgspec.json import Decoder
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from app.domain.inputs import NO_TEXT
 from app.domain.times import SECOND_US, rfc3339
 from app.domain.values import Resources
 from app.planning.asking import AskedCloud, AskedJob, AskedPeer, AskedRate, PlanRequest
@@ -53,7 +54,7 @@ _MIB_PER_GIB = 1024.0
 _WayNumbers = Annotated[
     str, written(r"^[0-9]{1,2}(,[0-9]{1,2}){0,15}$", "must be up to sixteen numbers of ways, like 0,2")
 ]
-_RateZone = Annotated[str, Field(max_length=100), written(r"^[^\x00-\x1f\x7f]*$", "must hold no control characters")]
+_RateZone = Annotated[str, Field(max_length=100), written(rf"^[^{NO_TEXT}]*$", "must hold no control characters")]
 Money = Annotated[float, Field(ge=0, le=MOST_PRICE)]
 Units = Annotated[float, Field(ge=LEAST_UNITS, le=MOST_UNITS)]
 MemoryMib = Annotated[int, Field(ge=0, le=1 << 30), WHOLE]

@@ -19,6 +19,7 @@ from app.clusters.rules.told import (
     ToldNode,
 )
 from app.clusters.rules.wanted import MOST_NODES, MOST_POOLS, NAME
+from app.domain.inputs import NO_TEXT
 from app.domain.times import seconds, to_datetime
 from app.platform.http.errors import FieldInvalid
 from app.platform.http.fields import WHOLE, Body, Name, Query, Time
@@ -42,7 +43,7 @@ MOST_TOLD = 500
 _MOST_FACTS = 16
 _LONGEST_FACT = 500
 _CLUSTER_NAME = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
-_PRINTABLE = rf"^[^\x00-\x1f\x7f]{{0,{_LONGEST_FACT}}}$"
+_PRINTABLE = rf"^[^{NO_TEXT}]{{0,{_LONGEST_FACT}}}$"
 _HUGE = 1e15
 _PriceOfHour = Annotated[float, Field(ge=0, le=1_000_000, description="Of an hour of one node; exact to a millionth.")]
 _FactName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
