@@ -13,7 +13,7 @@ from app.domain.strata import STRATA
 from app.domain.times import to_datetime
 from app.domain.weeks import begin_of_week
 from app.engine.cloud import Cloud, OutcomeCounts, Section, SectionKind, plus
-from app.judging.verdicts import Judgement, judge_promise
+from app.judging.verdicts import Judgement, judge_promise, told_of_overrunning
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,9 @@ def largest(standings: Sequence[SectionStanding], most: int, other: str) -> list
 def standing(section: Section, counts: OutcomeCounts) -> SectionStanding:
     """Return the standing of a section with these counts."""
     promised = section.promised or (counts.promised / counts.admitted if counts.admitted else 0.0)
-    return SectionStanding(section, counts, promised, judge_promise(promised, counts.evicted, counts.admitted))
+    judgement = judge_promise(promised, counts.evicted, counts.admitted)
+    judgement = told_of_overrunning(judgement, counts.overran, counts.admitted)
+    return SectionStanding(section, counts, promised, judgement)
 
 
 def _of_stratum(counts: Mapping[Section, OutcomeCounts], number: int, promised: float) -> SectionStanding:

@@ -82,6 +82,17 @@ def judge_promise(promised: float, evicted: int, admitted: int) -> Judgement:
     return _judged(verdict, said, low, high)
 
 
+def told_of_overrunning(judgement: Judgement, overran: int, admitted: int) -> Judgement:
+    """Return the verdict on a promise, which says so if most of those admitted ran on when it was over.
+
+    Then lifetimes were declared shorter than they were meant, and a kept promise says little.
+    """
+    if 2 * overran <= admitted:
+        return judgement
+    ran_on = f"{number_text(overran)} of {number_text(admitted)} ran on after their declared lifetime"
+    return judgement._replace(sentence=f"{judgement.sentence}; {ran_on}")
+
+
 def judge_estimate(said: float, evicted: int, cases: int) -> Judgement:
     """Return whether the mean estimate of past cases is what happened to them."""
     low, high = exact_interval(evicted, cases)

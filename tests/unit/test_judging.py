@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
+from app.engine.cloud import OutcomeCounts, Section, SectionKind
 from app.judging.intervals import exact_interval
+from app.judging.outcomes import standing
 from app.judging.verdicts import FEWEST, Judged, judge_coverage, judge_estimate, judge_loss, judge_promise
 
 
@@ -85,3 +87,16 @@ def test_bounds() -> None:
     assert judge_coverage(95, 100) == (Judged.HELD, "the bound held in 95 of 100 epochs: as it should")
     assert judge_coverage(80, 100) == (Judged.TOO_LOW, "the bound held in 80 of 100 epochs: too low")
     assert judge_coverage(0, FEWEST - 1)[0] is Judged.TOO_FEW
+
+
+@pytest.mark.parametrize(
+    ("overran", "said"),
+    [(0, ""), (50, ""), (51, "; 51 of 100 ran on after their declared lifetime"), (100, "; 100 of 100 ran on after")],
+)
+def test_a_verdict_says_so_if_most_ran_on_after_their_lifetime(overran: int, said: str) -> None:
+    counts = OutcomeCounts(admitted=100, evicted=0, promised=1.0, overran=overran)
+    found = standing(Section(SectionKind.STRATUM, "<1h", 0, 0.01), counts).judgement
+    kept = judge_promise(0.01, 0, 100)
+    assert found.verdict is kept.verdict
+    assert found.sentence.startswith(kept.sentence + said)
+    assert ("declared lifetime" in found.sentence) == bool(said)
