@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from errno import EBUSY
+from errno import EBUSY, ENOENT
 from pathlib import Path
 from secrets import token_hex
 
@@ -127,6 +127,8 @@ def _is_outlet(path: Path) -> bool:
 def _check(path: Path, *, may_replace: bool) -> None:
     if path.is_dir():
         raise InputError(f"{path}: it is a folder")
+    if _is_outlet(path) and not path.exists():
+        raise InputError(f"{path}: {os.strerror(ENOENT)}")
     if path.exists() and not may_replace and not _is_outlet(path):
         raise InputError(f"{path} is there already: --overwrite replaces it")
 
