@@ -41,11 +41,16 @@ class FollowedStarts:
         return sum(array.nbytes for array in self._state.run)
 
     def read(self, history: History, until_us: int) -> None:
-        """Lead the history on to `until_us`, in steps of the days of the cloud's life, and read what is new."""
-        while (next_us := history.next_us) is not None and next_us < until_us:
-            if self._rises is None:
-                self._begin(next_us)
-            self._begin_day(history, next_us)
+        """Lead the history on to `until_us`, day by day of the cloud's life where there are spot starts, and read it.
+
+        What starts in a day reads the curves of its beginning. Days without spot starts are passed over: years of them
+        would cost as much as years with many (decision 293).
+        """
+        first_us = history.next_us
+        if self._rises is None and first_us is not None and first_us < until_us:
+            self._begin(first_us)
+        while (spot_us := history.next_spot_us) is not None and spot_us < until_us:
+            self._begin_day(history, spot_us)
             self._lead(history, min(until_us, self._day_us + DAY_US))
         if self._rises is not None:
             self._begin_day(history, until_us)
@@ -79,16 +84,12 @@ class FollowedStarts:
         return found._replace(level=self._cases.level(found.seen_us))
 
     def _lead(self, history: History, until_us: int) -> None:
-        """Lead the history on, and the recorded state after it.
-
-        What starts in a day reads the curves of its beginning. A whole day without spot starts needs none: years
-        without any would cost as much as years with them (decision 293).
-        """
+        """Lead the history on, and the recorded state after it, with the day's curves if anything may read them."""
         before = self._state.run.counters[OPERATION_COUNT]
         operations, omitted = history.operations(until_us), history.take_omitted()
-        is_read = until_us < self._day_us + DAY_US or bool((operations.kind[before:] == START_SPOT).any())
-        if self._curves_us < self._day_us and (is_read or bool((omitted.kind == REJECTED).any())):
-            self._curves, self._curves_us = self._published(history, operations, self._day_us), self._day_us
         has_rejected = bool((omitted.kind == REJECTED).any())
+        has_starts = has_rejected or bool((operations.kind[before:] == START_SPOT).any())
+        if self._curves_us < self._day_us and (has_starts or until_us < self._day_us + DAY_US):
+            self._curves, self._curves_us = self._published(history, operations, self._day_us), self._day_us
         self._state = enlarged_recorded(self._state, history.node_count, history.row_count, has_rejected=has_rejected)
         read(self._state, self._learned, operations, omitted, self._curves, self._eviction_policy, until_us)

@@ -26,6 +26,7 @@ import numpy as np
 
 from app.domain.events import (
     CloudCreated,
+    Event,
     FlavorAdded,
     InstanceEvicted,
     InstanceExtended,
@@ -86,6 +87,10 @@ class _Request(NamedTuple):
     goes_first: bool = False
 
 
+def _is_spot_start(event: Event) -> bool:
+    return isinstance(event, InstanceStarted | InstanceRejected) and event.market is Market.SPOT
+
+
 class History:
     """Folds a cloud's log, in order, into operations. Rows are reused after their request has ended."""
 
@@ -97,6 +102,7 @@ class History:
         self.row_count = VIRTUAL + 1
         self._until_us = 0
         self._waiting: deque[Recorded] = deque()
+        self._spot_us: deque[int] = deque()
         self._count = 0
         self._columns = [np.empty(0, kind) for kind in _TYPES]
         self._sizes: dict[tuple[int, ...], int] = {_NOTHING: NO_SIZE}
@@ -123,9 +129,15 @@ class History:
         """The time of the first event that was taken and not folded; None if there is none."""
         return self._waiting[0].event.at_us if self._waiting else None
 
+    @property
+    def next_spot_us(self) -> int | None:
+        """The time of the first decision on a spot start that was taken and not folded; None if there is none."""
+        return self._spot_us[0] if self._spot_us else None
+
     def extend(self, recorded: Iterable[Recorded]) -> None:
         """Take the log's next events; `operations` folds them when their time has come."""
-        self._waiting.extend(recorded)
+        self._waiting.extend(taken := [*recorded])
+        self._spot_us.extend(item.event.at_us for item in taken if _is_spot_start(item.event))
 
     def take_omitted(self) -> Omitted:
         """Return what was folded since the last call and is no operation."""
@@ -139,6 +151,8 @@ class History:
         while self._waiting and max(self._waiting[0].event.at_us, self._until_us) < until_us:
             item = self._waiting.popleft()
             event = item.event
+            if _is_spot_start(event):
+                self._spot_us.popleft()
             if event.at_us < self._until_us:
                 event = replace(event, at_us=self._until_us)
             self._end_due(event.at_us)
