@@ -36,7 +36,7 @@ def asked_text(decision: StartDecision, size: str) -> str:
 
 def no_capacity_text(decision: InstanceRejected, *, displaces: bool) -> str:
     """Say why there was no room for a start."""
-    of_allowed = f" of the {len(decision.allowed)} that its controller allowed" if decision.allowed else ""
+    of_allowed = " of those that its caller named (names of no node are passed over)" if decision.allowed else ""
     if decision.market is Market.ON_DEMAND:
         return (
             f"Rejected: no open node{of_allowed} would have had room for it, even with all of its spot instances "

@@ -124,7 +124,7 @@ def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator
 def _cost(decision: InstanceStarted) -> Iterator[str]:
     if decision.victims:
         who = spot_instances_text(len(decision.victims))
-        node = "No open node that its controller allowed" if decision.allowed else "No open node"
+        node = "No open node that its caller named" if decision.allowed else "No open node"
         yield f"{node} had room for it, so {who} had to go: {_names(decision.victims)}."
 
 
