@@ -16,7 +16,10 @@ from app.forecast.rise import RiseHistory
 
 @pytest.mark.parametrize("seed", seeds(6))
 def test_days_that_are_passed_over_change_no_table(seed: int) -> None:
-    """Read at once, where curves are made for the days with starts alone, or half a day at a time: the same bytes."""
+    """Read at once, where curves are made for the days with starts alone, or half a day at a time: the same bytes.
+
+    Four days of five have no spot start.
+    """
     log = slowed(choosy_log(seed, 120), 17)
     policy = Policy(sample_count=1)
     grown, given = Forecaster(policy, CALIBRATED), 0
@@ -29,7 +32,7 @@ def test_days_that_are_passed_over_change_no_table(seed: int) -> None:
             fresh = Forecaster(policy, CALIBRATED)
             fresh.extend(log[:due])
             assert fresh.publish(until_us, 1, due).to_bytes() == grown.publish(until_us, 1, due).to_bytes()
-    assert given > 100
+    assert given > 50
 
 
 def test_years_of_days_without_spot_starts_need_no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
