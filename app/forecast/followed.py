@@ -12,11 +12,10 @@ from app.domain.times import DAY_US
 from app.domain.values import Policy, Resources
 from app.forecast.design import design_effects, no_spans
 from app.forecast.level import Cases
-from app.forecast.operations import REJECTED, START_SPOT, Operations
+from app.forecast.operations import REJECTED
 from app.forecast.recorded import Learned, enlarged_recorded, first_recorded, read
 from app.forecast.replayed import History
 from app.forecast.rise import RiseHistory, Rises
-from app.forecast.states import OPERATION_COUNT
 from app.forecast.worlds import code_of
 
 NOTHING_SEEN = RiseHistory(0, len(Resources._fields)).publish()
@@ -32,7 +31,7 @@ class FollowedStarts:
         self._cases = Cases()
         self._learned = Learned(self._cases.counts, no_spans())
         self._rises: RiseHistory | None = None
-        self._begin_us = self._day_us = self._curves_us = 0
+        self._begin_us = self._curves_us = 0
         self._curves = NOTHING_SEEN
 
     @property
@@ -50,10 +49,10 @@ class FollowedStarts:
         if self._rises is None and first_us is not None and first_us < until_us:
             self._begin(first_us)
         while (spot_us := history.next_spot_us) is not None and spot_us < until_us:
-            self._begin_day(history, spot_us)
-            self._lead(history, min(until_us, self._day_us + DAY_US))
+            self._renew_curves(history, spot_us)
+            self._lead(history, min(until_us, self._curves_us + DAY_US))
         if self._rises is not None:
-            self._begin_day(history, until_us)
+            self._renew_curves(history, until_us)
             self._lead(history, until_us)
 
     def publish(self, history: History, until_us: int) -> Rises | None:
@@ -61,35 +60,30 @@ class FollowedStarts:
         self.read(history, until_us)
         if self._rises is None or until_us <= self._begin_us:
             return None
-        rises = self._published(history, history.operations(until_us), until_us)
+        rises = self._published(history, self._rises, until_us)
         evidence, effects = self._cases.evidence(rises.seen_us), design_effects(self._learned.spans)
         return rises._replace(starts=evidence, effects=effects)
 
     def _begin(self, at_us: int) -> None:
-        self._begin_us = self._day_us = self._curves_us = at_us
+        self._begin_us = self._curves_us = at_us
         self._rises = RiseHistory(at_us, len(Resources._fields))
 
-    def _begin_day(self, history: History, at_us: int) -> None:
-        """Lead the history on to the last whole day of the cloud's life."""
+    def _renew_curves(self, history: History, at_us: int) -> None:
+        """Bring the curves to the last whole day of the cloud's life."""
         day_us = at_us - (at_us - self._begin_us) % DAY_US
-        if day_us > self._day_us:
+        if day_us > self._curves_us and self._rises is not None:
             self._lead(history, day_us)
-            self._day_us = day_us
+            self._curves, self._curves_us = self._published(history, self._rises, day_us), day_us
 
-    def _published(self, history: History, operations: Operations, until_us: int) -> Rises:
-        """Return the curves of what happened before `until_us`, with the level that is learned so far."""
-        assert self._rises is not None
-        self._rises.extend(operations, history.node_count, history.row_count, until_us)
-        found = self._rises.publish()
+    def _published(self, history: History, rises: RiseHistory, until_us: int) -> Rises:
+        """Return the curves of the history, which has been led to `until_us`, with the level that it teaches."""
+        rises.extend(history.operations(until_us), history.node_count, history.row_count, until_us)
+        found = rises.publish()
         return found._replace(level=self._cases.level(found.seen_us))
 
     def _lead(self, history: History, until_us: int) -> None:
-        """Lead the history on, and the recorded state after it, with the day's curves if anything may read them."""
-        before = self._state.run.counters[OPERATION_COUNT]
+        """Lead the history on, and the recorded state after it."""
         operations, omitted = history.operations(until_us), history.take_omitted()
         has_rejected = bool((omitted.kind == REJECTED).any())
-        has_starts = has_rejected or bool((operations.kind[before:] == START_SPOT).any())
-        if self._curves_us < self._day_us and (has_starts or until_us < self._day_us + DAY_US):
-            self._curves, self._curves_us = self._published(history, operations, self._day_us), self._day_us
         self._state = enlarged_recorded(self._state, history.node_count, history.row_count, has_rejected=has_rejected)
         read(self._state, self._learned, operations, omitted, self._curves, self._eviction_policy, until_us)
