@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.domain.errors import HandoverNotFound, InstanceNotFound
+from app.domain.errors import HandoverNotFound, InstanceNotFound, MarkerInvalid
 from app.domain.values import InstanceStatus
+from app.engine.cloud import Handover
 from app.notices.wire import handover_answer, proposals_answer
 from app.platform.http.auth import project_of
 from app.platform.http.bodies import read_query
@@ -19,17 +22,19 @@ from app.scheduling.slots import outlooks_beside
 from app.scheduling.wire.nodes import AtQuery
 from tenure_client.forms.instances import HandoversAnswer
 
+_LOOKED_UP = 500
+"""So many evictions are looked up at once to find those of a project."""
+
 
 async def list_handovers(request: Request) -> Response:
     """List evictions under the cloud's grace period that no controller has confirmed, overdue ones included."""
     query = read_query(request, PageQuery)
     cloud = await reached(request, Scheduler).state(request.path_params["cloud"])
     known, project = cloud.known_handovers(), project_of(request)
-    if project is not None:
-        names = [handover.instance_id for handover in known]
-        own = await reached(request, LogReads).of_project(request.path_params["cloud"], names, project)
-        known = tuple(handover for handover in known if handover.instance_id in own)
-    page, marker = page_after(known, query.marker, query.limit, lambda handover: handover.instance_id)
+    if project is None:
+        page, marker = page_after(known, query.marker, query.limit, _name_of)
+    else:
+        page, marker = page_after(await _of_project(request, known, query, project), None, query.limit, _name_of)
     answers = [handover_answer(handover) for handover in page]
     return respond(HandoversAnswer(handovers=answers, links=next_link(request, marker)))
 
@@ -54,6 +59,32 @@ async def list_proposals(request: Request) -> Response:
     seq, find = cloud.seq, cloud.proposals_now(now_us)
     found = await outlooks_beside(cloud, [*cloud.flavors], find)
     return respond(proposals_answer(found, now_us, seq))
+
+
+async def _of_project(
+    request: Request, known: Sequence[Handover], query: PageQuery, project: str
+) -> Sequence[Handover]:
+    """Return the hand-overs of a project after the marker: all, or more than a page takes. Few are looked up at once."""
+
+    async def own(names: Sequence[str]) -> set[str]:
+        return await reached(request, LogReads).of_project(request.path_params["cloud"], names, project)
+
+    if query.marker is not None:
+        known, _ = page_after(known, query.marker, len(known), _name_of)
+        if not await own([query.marker]):
+            raise MarkerInvalid(f"{query.marker!r} is not in this list")
+    found: list[Handover] = []
+    for at in range(0, len(known), _LOOKED_UP):
+        some = known[at : at + _LOOKED_UP]
+        names = await own([_name_of(handover) for handover in some])
+        found += [handover for handover in some if _name_of(handover) in names]
+        if len(found) > query.limit:
+            break
+    return found
+
+
+def _name_of(handover: Handover) -> str:
+    return handover.instance_id
 
 
 async def _check_evicted(request: Request, cloud: str, instance: str) -> None:

@@ -14,7 +14,7 @@ from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.extensions import newest_extensions
 from app.scheduling.store.log import EventLog
 from app.scheduling.store.moves import newest_moves
-from app.scheduling.store.pages import LISTED_BYTES
+from app.scheduling.store.pages import LISTED_BYTES, STARTED_FOR
 from app.scheduling.store.risks import newest_risks
 
 _SCANNED_MAX = 10_000
@@ -49,8 +49,9 @@ class LogReads:
 
     async def of_project(self, cloud: str, instance_ids: Sequence[str], project: str) -> set[str]:
         """Return those of these instances that are for a project."""
-        starts = await self._log.starts(await self._clouds.id_of(cloud), instance_ids) if instance_ids else {}
-        return {name for name, item in starts.items() if decision_in(item).project == project}
+        cloud_id = await self._clouds.id_of(cloud)
+        asked = {"cloud_id": cloud_id, "instance_ids": list(instance_ids), "project": project}
+        return {decision_in(item).instance_id for item in await self._log.query(STARTED_FOR, asked)}
 
     async def proposed_moves(self, cloud: str, instance_ids: Sequence[str]) -> dict[str, ToldRisk]:
         """Return what was last told of each of these instances at risk, if that proposes moves."""

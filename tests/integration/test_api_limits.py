@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from http.client import HTTPResponse
 
 import httpx2
@@ -185,6 +186,52 @@ class TestRates:
                 told(tokens[1])
             slow[0].close()
             assert told(tokens[1]) == 400
+
+    def test_few_large_bodies_of_a_token_are_read_at_a_time_whatever_clouds_they_name(self, database_url: str) -> None:
+        """Names of no cloud are names too: bodies are read before the cloud is looked up."""
+        with running_service(database_url) as service, ExitStack() as stack:
+            tokens = [
+                service.client.post("/v1/tokens", json={"name": name, "role": "member"}).json()["token"]
+                for name in ("large.1", "large.2")
+            ]
+            url, size = httpx2.URL(service.url), 1 << 15
+
+            def told(token: str, content: bytes) -> int:
+                headers = {"X-Auth-Token": token, "Content-Type": "application/json"}
+                path = f"{url}/v1/clouds/none/batch"
+                return httpx2.post(path, headers=headers, content=content, timeout=1).status_code
+
+            large = b"{" + b" " * size
+            begun = []
+            for number in range(dear.BODIES_OF_ALL_CLOUDS):
+                begun.append(stack.enter_context(socket.create_connection((url.host, url.port))))
+                head = f"POST /v1/clouds/z{number}/batch HTTP/1.1\r\nHost: t\r\nX-Auth-Token: {tokens[0]}\r\n"
+                head += f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n{{"
+                begun[-1].sendall(head.encode())
+            time.sleep(0.5)
+            assert [told(tokens[0], b"{"), told(tokens[1], large)] == [400, 400]
+            with pytest.raises(httpx2.ReadTimeout):
+                told(tokens[0], large)
+            begun[0].close()
+            assert told(tokens[0], large) == 400
+
+    def test_few_messages_of_a_peer_are_read_at_a_time_whatever_clouds_they_name(self, database_url: str) -> None:
+        with running_service(database_url) as service, ExitStack() as stack:
+            made = service.client.post("/v1/tokens", json={"name": "wide", "role": "peer"}).json()
+            url = httpx2.URL(service.url)
+            common = f"Host: t\r\nX-Auth-Token: {made['token']}\r\nContent-Type: application/json\r\n"
+            begun = []
+            for number in range(dear.MESSAGES_OF_ALL_CLOUDS):
+                begun.append(stack.enter_context(socket.create_connection((url.host, url.port))))
+                head = f"PUT /v1/clouds/z{number}/offers/j/1 HTTP/1.1\r\n{common}Content-Length: 9\r\n\r\n"
+                begun[-1].sendall(head.encode())
+            time.sleep(0.5)
+            headers = {"X-Auth-Token": made["token"], "Content-Type": "application/json"}
+            ask = partial(httpx2.put, f"{url}/v1/clouds/c/offers/j/1", headers=headers, content=b"{", timeout=1)
+            with pytest.raises(httpx2.ReadTimeout):
+                ask()
+            begun[0].close()
+            assert ask().status_code == 400
 
     def test_addresses_are_counted_apart_and_networks_of_ipv6_together(self) -> None:
         rates = Rates(1, 2)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx2
 import pytest
 from api_service import Service, running_service
+
+from app.notices import http as handovers
+from app.scheduling.log_reads import LogReads
 
 PATH = "/v1/clouds/shared"
 NOVAS = "/v1/clouds/novas"
@@ -84,6 +87,38 @@ def test_only_our_instances_are_listed_shown_and_explained(ours: dict[str, httpx
     assert told.status_code == 200
     assert not {name for name in ("t1", "t2", "t3", THEIRS) if f'"{name}"' in told.text or f" {name} " in told.text}
     assert "another-instance" in told.text
+
+
+def test_hand_overs_of_a_project_are_looked_up_as_far_as_a_page_needs(
+    client: httpx2.Client, ours: dict[str, httpx2.Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "/v1/clouds/many"
+    post(client, "/v1/clouds", {"name": "many", "policy": {"guarantee": "none", "grace_s": 600}})
+    post(client, f"{path}/nodes", {"name": "n", "cores": 8})
+    for cores in (1, 8):
+        post(client, f"{path}/flavors", {"name": f"c{cores}", "cores": cores})
+    for number in range(8):
+        spot = {"id": f"s{number}", "market": "spot", "flavor": "c1", "lifetime_s": 3600}
+        post(client, f"{path}/instances", {**spot, "project": (OURS, THEIRS)[number % 2]})
+    post(client, f"{path}/instances", {"id": "all", "market": "on_demand", "flavor": "c8"})
+    asked, of_project = list[list[str]](), LogReads.of_project
+
+    async def noted(self: LogReads, cloud: str, names: Sequence[str], project: str) -> set[str]:
+        asked.append([*names])
+        return await of_project(self, cloud, names, project)
+
+    monkeypatch.setattr(LogReads, "of_project", noted)
+    monkeypatch.setattr(handovers, "_LOOKED_UP", 2)
+    page = ours["project_reader"].get(f"{path}/handovers", params={"limit": 1}).json()
+    assert asked == [["s0", "s1"], ["s2", "s3"]]
+    pages = [page["handovers"]]
+    while page["links"]:
+        page = ours["project_reader"].get(page["links"][0]["href"]).json()
+        pages.append(page["handovers"])
+    assert [[one["id"] for one in some] for some in pages] == [["s0"], ["s2"], ["s4"], ["s6"]]
+    for marker in ("s1", "all", "no"):
+        asking = ours["project_reader"].get(f"{path}/handovers", params={"marker": marker})
+        assert code(asking) == (400, "preemptible.marker.invalid")
 
 
 def test_a_refusal_names_the_role_that_its_caller_would_ask_for(

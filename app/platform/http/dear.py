@@ -30,17 +30,22 @@ _GREAT = 1 << 14
 _READS_AT_ONCE = 2
 _SHORT_S = 0.05
 _BODIES_AT_ONCE = 8
+BODIES_OF_ALL_CLOUDS = 4 * _BODIES_AT_ONCE
+"""So many large bodies of a token are read at a time, whatever clouds their paths name; of these some may not exist."""
+MOST_BODIES = 256
+"""So many more of a token wait unread, over all clouds; more are refused."""
 MESSAGES_AT_ONCE = 16
 """So many messages of one peer stand in the line of a cloud, as many as an origin sends side by side.
 
 Others wait before their bodies are read. So another peer's message has few before it.
 """
+MESSAGES_OF_ALL_CLOUDS = 4 * MESSAGES_AT_ONCE
 _MOST_MESSAGES = 1000
 MOST_WAITING = 64
 """So many wait for those before them; more are refused."""
 _TOO_MANY = "too many dear requests of the token wait for this cloud"
-_PLANS = "all plans"
-"""No cloud has this name."""
+_PLANS, _ALL_CLOUDS = "all plans", "all clouds"
+"""No cloud has these names."""
 _SIGN_INS_AT_ONCE = 2
 _SIGN_INS_OF_ADDRESS = 8
 _AGAIN_S = 1
@@ -117,7 +122,12 @@ async def body_in_turn(request: Request) -> AsyncIterator[None]:
     if int(request.headers.get("content-length", _GREAT + 1)) <= _GREAT:
         yield
         return
-    async with request.app.state.dear.place(_key(request, is_read=False), _BODIES_AT_ONCE):
+    lines, key = request.app.state.dear, _key(request, is_read=False)
+    everywhere = key[0], _ALL_CLOUDS, False
+    async with (
+        lines.place(key, _BODIES_AT_ONCE),
+        lines.place(everywhere, BODIES_OF_ALL_CLOUDS, MOST_BODIES, "too many large bodies of the token wait"),
+    ):
         yield
 
 
@@ -134,8 +144,11 @@ async def plan_in_turn(request: Request) -> AsyncIterator[None]:
 async def message_in_turn(request: Request) -> AsyncIterator[None]:
     """Wait for a place of the peer's messages in the line of the cloud, over all of its tokens."""
     peer = request.scope["state"]["caller"].name.partition(".")[0]
-    key = peer, request.path_params["cloud"], False
-    async with request.app.state.dear.place(key, MESSAGES_AT_ONCE, _MOST_MESSAGES):
+    lines, cloud = request.app.state.dear, request.path_params["cloud"]
+    async with (
+        lines.place((peer, cloud, False), MESSAGES_AT_ONCE, _MOST_MESSAGES),
+        lines.place((peer, _ALL_CLOUDS, False), MESSAGES_OF_ALL_CLOUDS, _MOST_MESSAGES),
+    ):
         yield
 
 

@@ -51,6 +51,10 @@ OF_KINDS = in_bytes(
     f"{_RANGE} AND (kind = ANY(%(kinds)s::text[]) OR kind <> ALL(%(known)s::text[])) ORDER BY seq LIMIT %(limit)s"
 )
 ADMITTED_SPOT = in_bytes(f"{_RANGE} AND kind = 'instance_started' AND data->>'market' = 'spot'")
+STARTED_FOR = f"""
+SELECT seq, kind, version, (data - 'allowed')::text FROM event WHERE cloud_id = %(cloud_id)s
+AND instance_id = ANY(%(instance_ids)s::text[]) AND kind IN {STARTS} AND data->>'project' = %(project)s
+"""
 
 
 def after(digest: str) -> str:
