@@ -64,7 +64,7 @@ async def list_proposals(request: Request) -> Response:
 async def _of_project(
     request: Request, known: Sequence[Handover], query: PageQuery, project: str
 ) -> Sequence[Handover]:
-    """Return the hand-overs of a project after the marker: all, or more than a page takes. Few are looked up at once."""
+    """Return hand-overs of a project after the marker, all or more than a page takes. Few are looked up at once."""
 
     async def own(names: Sequence[str]) -> set[str]:
         return await reached(request, LogReads).of_project(request.path_params["cloud"], names, project)
