@@ -10,9 +10,12 @@ from itertools import groupby
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.domain.values import LEAST_PROBABILITY, Resources
 
-_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|m|min|h|d)?")
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|m|min|h|d)?", re.ASCII)
 _BYTES = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(kB|KB|MB|GB|TB)?", re.ASCII)
-_NODES = re.compile(r"(\d{1,6})x(\d{1,6})")
+_NODES = re.compile(r"(\d{1,6})x(\d{1,6})", re.ASCII)
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+"""A number as JSON has it. Python's and pydantic's readers of text take `1_0`, `+5` and blanks too."""
 _PLATFORM = "both from 1 to 999999"
 _UNIT_US = {"s": SECOND_US, "m": 60 * SECOND_US, "min": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US, None: SECOND_US}
 
@@ -48,6 +51,20 @@ def output_lost(place: object, error: OSError, state: str) -> OutputLost:
     """Return the error for a place that could not be written; `state` is what is there now."""
     kind = ReaderGone if isinstance(error, BrokenPipeError) else OutputLost
     return kind(f"{place}: {error.strerror or error}; {state}")
+
+
+def parse_whole(text: str) -> int:
+    """Return the whole number that a cell of a file has. Raise ValueError if it has none."""
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is not a whole number")
+    return int(text)
+
+
+def parse_number(text: str) -> float:
+    """Return the number, written as in JSON, that a cell of a file has. Raise ValueError if it has none."""
+    if not NUMBER.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is not a number")
+    return float(text)
 
 
 def parse_duration(text: str) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from app.domain.budgets import AdmittedBy, Book, Budget
+from app.domain.inputs import parse_number, parse_whole
 from app.domain.jobs import DataObject, LinkRate, OutputObject
 from app.domain.times import parse_seconds
 from app.domain.values import Acceptable, Floor, ProposedMove, QuotaKind, QuotaUse
@@ -20,10 +21,10 @@ T = TypeVar("T")
 
 def read_budget(cells: Cells) -> Budget:
     """Return the budget of a class."""
-    numbers = {name: float(cells[name]) for name in ("earned", "committed", "charge", "risk")}
+    numbers = {name: parse_number(cells[name]) for name in ("earned", "committed", "charge", "risk")}
     affordable_us = _parse(parse_seconds, cells["affordable_lifetime_s"])
-    budget = Budget(evicted=int(cells["class_evicted"]), affordable_us=affordable_us, **numbers)
-    asked, mean, evicted = (_parse(float, cells.get(name) or "") for name in CORE_HOURS)
+    budget = Budget(evicted=parse_whole(cells["class_evicted"]), affordable_us=affordable_us, **numbers)
+    asked, mean, evicted = (_parse(parse_number, cells.get(name) or "") for name in CORE_HOURS)
     return replace(budget, core_hours=asked, mean_core_hours=mean, evicted_core_hours=evicted)
 
 
@@ -35,13 +36,13 @@ def read_book(cells: Cells) -> Book:
     return Book(
         from_us=parse_seconds(cells["stratum_from_s"]),
         below_us=below_us,
-        earned=float(cells["earned"]),
-        evicted=int(cells["class_evicted"]),
-        committed=float(cells["committed"]),
-        risky=int(cells["risky"]),
+        earned=parse_number(cells["earned"]),
+        evicted=parse_whole(cells["class_evicted"]),
+        committed=parse_number(cells["committed"]),
+        risky=parse_whole(cells["risky"]),
         admitted_by=_parse(AdmittedBy, cells["admitted_by"]),
         affordable_us=affordable_us,
-        **{name: _parse(float, cells.get(name) or "") for name in (*CORE_HOURS, "risky_core_hours")},
+        **{name: _parse(parse_number, cells.get(name) or "") for name in (*CORE_HOURS, "risky_core_hours")},
     )
 
 
@@ -55,25 +56,25 @@ def read_wanted(cells: Cells) -> Wanted:
 def read_floor(cells: Cells) -> Floor:
     """Return the evidence floor that refuses a start."""
     enough_us, affordable_us = (_parse(parse_seconds, cells[name]) for name in ("enough_s", "affordable_lifetime_s"))
-    return Floor(int(cells["min_windows"]), enough_us, affordable_us or 0)
+    return Floor(parse_whole(cells["min_windows"]), enough_us, affordable_us or 0)
 
 
 def read_acceptable(cells: Cells) -> Acceptable:
     """Return the alternatives to a start that its promise refused."""
-    probability = _parse(float, cells["acceptable_probability"])
+    probability = _parse(parse_number, cells["acceptable_probability"])
     return Acceptable(parse_seconds(cells["acceptable_lifetime_s"]) or None, probability)
 
 
 def read_quota(cells: Cells) -> QuotaUse:
     """Return the quota that refuses a start."""
-    figures = (float(cells[f"quota_{name}"]) for name in ("used", "asked", "allowed"))
+    figures = (parse_number(cells[f"quota_{name}"]) for name in ("used", "asked", "allowed"))
     return QuotaUse(QuotaKind(cells["quota"]), *figures)
 
 
 def read_link(cells: Cells) -> LinkRate:
     """Return the knowledge of a link by which inputs were judged."""
     age_us, samples, active = parse_seconds(cells["link_newest_age_s"]), cells["link_samples"], cells["link_active"]
-    return LinkRate(int(cells["link_bytes_per_s"]), int(samples), age_us, int(active))
+    return LinkRate(parse_whole(cells["link_bytes_per_s"]), parse_whole(samples), age_us, parse_whole(active))
 
 
 def read_moves(text: str) -> tuple[ProposedMove, ...]:
@@ -95,9 +96,9 @@ def read_objects(text: str) -> tuple[DataObject | OutputObject, ...]:
 def _read_object(*parts: str) -> DataObject | OutputObject:
     match parts:
         case key, size:
-            return OutputObject(key, int(size))
+            return OutputObject(key, parse_whole(size))
         case key, size, sha256:
-            return DataObject(key, int(size), sha256)
+            return DataObject(key, parse_whole(size), sha256)
     raise ValueError(f"{':'.join(parts)!r} is no object: a key, its bytes and its digest")
 
 

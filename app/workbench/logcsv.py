@@ -29,7 +29,7 @@ from app.domain.events import (
 )
 from app.domain.events.kinds import Group
 from app.domain.events.registry import EXTENSIONS, KINDS, kind_of
-from app.domain.inputs import InputError
+from app.domain.inputs import InputError, parse_number, parse_whole
 from app.domain.jobs import DataObject, LinkRate, OutputObject
 from app.domain.times import parse_seconds, seconds_text
 from app.domain.values import Acceptable, Floor, Market, Policy, ProposedMove, QuotaUse, Resources
@@ -303,10 +303,10 @@ def _row(cells: Cells, place: str) -> LogRow:
     try:
         values = {field: parse(text) if (text := cells.get(column)) else None for column, field, parse in _READ}
         return LogRow(
-            seq=int(cells["seq"]),
+            seq=parse_whole(cells["seq"]),
             at_us=parse_seconds(cells["at_s"]),
             kind=cells["kind"],
-            demand=Resources(*(int(cells.get(name) or 0) for name in Resources._fields)),
+            demand=Resources(*(parse_whole(cells.get(name) or "0") for name in Resources._fields)),
             budget=read_budget(cells) if cells.get("charge") else None,
             book=read_book(cells) if cells.get("risky") else None,
             wanted=read_wanted(cells) if cells.get("wanted_lifetime_s") else None,
@@ -338,10 +338,10 @@ def _reader_of(column: str) -> tuple[str, Callable[[str], Any]]:
 
 
 _NUMBERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("cause_seq", "epoch", "slots", "members", "min_windows", "attempt", "data_bytes"), int),
-    **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), float),
-    **dict.fromkeys(("threshold", "risk", "total_risk", "owner_share", "overrun_share", "windows"), float),
-    **dict.fromkeys(("owner_cores", "overrunning_cores"), int),
+    **dict.fromkeys(("cause_seq", "epoch", "slots", "members", "min_windows", "attempt", "data_bytes"), parse_whole),
+    **dict.fromkeys(("probability", "estimated_probability", "probability_bound"), parse_number),
+    **dict.fromkeys(("threshold", "risk", "total_risk", "owner_share", "overrun_share", "windows"), parse_number),
+    **dict.fromkeys(("owner_cores", "overrunning_cores"), parse_whole),
     **dict.fromkeys(("displaces_overrunning", "gives_back"), lambda text: text == "yes"),
     "moves": read_moves,
     **dict.fromkeys(("inputs", "outputs"), read_objects),

@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from app.domain.inputs import InputError
+from app.domain.inputs import InputError, parse_whole
 from app.domain.names import flavor_name
 from app.domain.requests import StartRequest, StopRequest
 from app.domain.times import MAX_TIME_US, SECOND_US, parse_seconds, seconds_text
@@ -165,7 +165,9 @@ def _time(text: str, place: str) -> int:
 
 
 def _cores(text: str, place: str) -> int:
-    return _number(int, text, (1, _MOST_CORES), f"{place}: {text!r} is not a number of cores from 1 to {_MOST_CORES}")
+    return _number(
+        parse_whole, text, (1, _MOST_CORES), f"{place}: {text!r} is not a number of cores from 1 to {_MOST_CORES}"
+    )
 
 
 def _number(parse: Callable[[str], int], text: str, bounds: tuple[int, int], message: str) -> int:

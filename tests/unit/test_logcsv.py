@@ -23,7 +23,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
-from app.domain.inputs import InputError
+from app.domain.inputs import InputError, parse_number
 from app.domain.values import Basis, EvictionPolicy, EvictionReason, Market, Policy, Rejection, Resources
 from app.workbench.logcolumns import COLUMNS
 from app.workbench.logcsv import LogWriter, read_log
@@ -171,7 +171,11 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         ("", "line 1: the columns seq, at_s"),
         ("seq,at_s,kind\n", "line 1: the columns instance_id, market"),
         (",".join(COLUMNS) + "\n1,0\n", "line 2: the line has not as many cells"),
-        (",".join(COLUMNS) + "\nx,0,cloud_created" + "," * (len(COLUMNS) - 3) + "\n", "line 2: invalid literal"),
+        (
+            ",".join(COLUMNS) + "\nx,0,cloud_created" + "," * (len(COLUMNS) - 3) + "\n",
+            "line 2: 'x' is not a whole number",
+        ),
+        (",".join(COLUMNS) + "\n1_0,0,cloud_created" + "," * (len(COLUMNS) - 3) + "\n", "'1_0' is not a whole number"),
         (
             ",".join(COLUMNS) + "\n1,soon,cloud_created" + "," * (len(COLUMNS) - 3) + "\n",
             "line 2: 'soon' is not a number of seconds",
@@ -181,7 +185,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
                 ",".join(COLUMNS) + f"\n1,{huge},cloud_created" + "," * (len(COLUMNS) - 3) + "\n",
                 f"line 2: '{huge}' is not a number of seconds",
             )
-            for huge in ("1e999999999", "-1e99999999", "inf")
+            for huge in ("1e999999999", "-1e99999999", "inf", "1_0", "\u0661\u0662", "1e3")
         ),
     ],
 )
@@ -191,6 +195,17 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, text: str, says: str) -> N
     with pytest.raises(InputError) as caught:
         list(read_log(path))
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["1_0", "\u0661", "+5", " 1", "nan", "inf", "0x1", "01", ".5", ""])
+def test_what_is_no_number(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a number"):
+        parse_number(text)
+
+
+def test_numbers_are_read_as_they_are_written() -> None:
+    for number in (0.1, -2.5, 1e-9, 5e-324, 1e22, 3.0, -0.0):
+        assert parse_number(str(number)) == number
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -65,6 +65,9 @@ def test_csv_traces_are_exact_and_sorted_by_start(tmp_path: Path) -> None:
         ("start_s,lifetime_s,cores\n1,2,3\n1,-2,3\n", "line 3: '-2' is not a number of seconds"),
         ("start_s,lifetime_s,cores\n1,1e400,3\n", "line 2: '1e400' is not a number of seconds"),
         ("start_s,lifetime_s,cores\n1,1e999999999,3\n", "line 2: '1e999999999' is not a number of seconds"),
+        ("start_s,lifetime_s,cores\n0,1_0,1\n", "line 2: '1_0' is not a number of seconds"),
+        ("start_s,lifetime_s,cores\n0,\u0661\u0662,1\n", "line 2: '\u0661\u0662' is not a number of seconds"),
+        ("start_s,lifetime_s,cores\n0,1,1_0\n", "line 2: '1_0' is not a number of cores"),
         ("start_s,lifetime_s,cores\n1,2,100000000\n", "line 2: '100000000' is not a number of cores"),
     ],
 )
@@ -162,7 +165,7 @@ def test_durations(text: str, expected: int) -> None:
     assert parse_duration(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "h", "-1h", "1w", "1 h", "1e3s", "0.0000001s"])
+@pytest.mark.parametrize("text", ["", "h", "-1h", "1w", "1 h", "1e3s", "0.0000001s", "1_0s", "\u0661\u0662s"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(InputError, match="is not a duration"):
         parse_duration(text)

@@ -27,6 +27,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from app.domain.events.wire import wire_name
+from app.domain.inputs import NUMBER
 from app.domain.times import LONGEST_LIFETIME_US, MAX_TIME_US, SECOND_US, from_datetime, parse_seconds, seconds
 from app.domain.values import LEAST_PROBABILITY, NAME_PATTERN
 
@@ -34,8 +35,6 @@ LONGEST_S = LONGEST_LIFETIME_US // SECOND_US
 """The longest duration allowed on the wire: ten years."""
 _SIZE_MAX = 1 << 30
 _RFC3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-"""A number as JSON has it. Python's and pydantic's readers of text take `1_0`, `+5` and blanks too."""
 _DECIMAL = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,6})?")
 _HUGE = re.compile(r"-?[0-9]{13,300}(\.[0-9]{1,6})?|-?[0-9](\.[0-9]{1,20})?[eE]\+?[0-9]{2,3}")
 _TOO_LONG_US = 2 * LONGEST_S * SECOND_US
@@ -77,7 +76,7 @@ class Query(_OnTheWire):
     def _check_number(cls, text: object, read: ValidatorFunctionWrapHandler) -> object:
         value = read(text)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and not (_NUMBER.fullmatch(str(text)) or _RFC3339.fullmatch(str(text))):
+        if is_number and not (NUMBER.fullmatch(str(text)) or _RFC3339.fullmatch(str(text))):
             raise PydanticCustomError("number", "must be a number as JSON has it")
         return value
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.domain.inputs import InputError
+from app.domain.inputs import InputError, parse_number
 from app.domain.times import DAY_US, HOUR_US, SECOND_US
 from app.venues.rules.moldable import Parallelism
 from app.workbench.venues.setting import BacktestSetting
@@ -78,8 +78,12 @@ def _job(line: str, place: str, columns: int) -> RecordedJob:
     if len(words) != (columns or _SWF_FIELDS):
         raise InputError(form)
     try:
-        submit_s, run_s = float(words[0 if columns else 1]), float(words[1 if columns else 3])
-        shape = (float(words[3] or 0), float(words[4] or 0)) if columns > _CSV.count(",") + 1 else (0.0, 0.0)
+        submit_s, run_s = parse_number(words[0 if columns else 1]), parse_number(words[1 if columns else 3])
+        shape = (
+            (parse_number(words[3] or "0"), parse_number(words[4] or "0"))
+            if columns > _CSV.count(",") + 1
+            else (0.0, 0.0)
+        )
     except ValueError:
         raise InputError(form) from None
     if not (abs(submit_s) < 1e12 and abs(run_s) < 1e12):
