@@ -10,6 +10,7 @@ from app.admission.acceptable import BY_PROMISE, find_acceptable
 from app.admission.bounds import check_lifetime, check_probability
 from app.admission.budget import affords, read_budget
 from app.admission.floor import affordable_above, floor_above, windows_of
+from app.admission.handovers import check_unconfirmed
 from app.admission.limits import is_class_too_many
 from app.admission.longest import decide_wanted
 from app.admission.quota import REFUSALS, exceeded_by, has_overrun
@@ -66,6 +67,7 @@ def decide_start(cloud: Cloud, request: StartRequest, at_us: int, quotes: Quotes
     with cloud.still():
         decision = decide(request) if wanted is None else decide_wanted(request, wanted, policy, at_us, decide, explore)
     victims = decision.victims if isinstance(decision, InstanceStarted) else ()
+    check_unconfirmed(cloud, victims, request.account)
     return [*evictions(cloud, victims, at_us, EvictionReason.SPOT_START), decision]
 
 
@@ -117,6 +119,7 @@ def _decide_on_demand(cloud: Cloud, request: StartRequest, at_us: int) -> Sequen
         node, victims = cloud.place_on_demand(request.flavor, at_us)
     if node is None:
         return [_rejected(cloud, request, at_us, Rejection.NO_CAPACITY, None)]
+    check_unconfirmed(cloud, victims, request.account)
     gone = evictions(cloud, victims, at_us, EvictionReason.ON_DEMAND_START)
     return [*gone, accepted(cloud, request, at_us, (node,), None, victims)]
 

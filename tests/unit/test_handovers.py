@@ -10,9 +10,9 @@ import pytest
 from oracles.handovers import naive_ready_us
 from oracles.histories import RandomCloud
 
-from app.admission import decide
+from app.admission import decide, handovers
 from app.admission.batch import EVENTS_AT_ONCE, Batch, decide_batch, decide_more
-from app.admission.decide import decide_node_removal, decide_overdue, decide_start
+from app.admission.decide import decide_confirmation, decide_node_removal, decide_overdue, decide_start
 from app.admission.outcomes import Started
 from app.domain.errors import TooManyEvictions
 from app.domain.events import (
@@ -24,8 +24,9 @@ from app.domain.events import (
     InstanceEvicted,
     InstanceStarted,
     NodeAdded,
+    Recorded,
 )
-from app.domain.requests import StartRequest
+from app.domain.requests import StartRequest, StopRequest
 from app.domain.values import EvictionReason, Guarantee, Market, Policy, Resources
 from app.engine.cloud import Cloud
 from app.engine.cloud.told import OVERDUE_MAX
@@ -162,6 +163,42 @@ def test_a_step_that_would_evict_too_many_is_an_error_and_changes_nothing(
     batch = decide_batch(cloud, [StartRequest("big", Market.ON_DEMAND, "big")], {}, 5, None)
     assert isinstance(batch.outcomes[0], TooManyEvictions)
     assert cloud.digest() == before
+
+
+def test_one_owner_leaves_places_for_the_evictions_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handovers, "HANDOVERS_OF_OWNER", 2)
+    cloud, log = filled(8), list[Recorded]()
+
+    def start(name: str, owner: str | None) -> bool:
+        batch = decide_batch(cloud, [StartRequest(name, Market.ON_DEMAND, "small", owner=owner)], {}, 5, None)
+        log.extend(batch.recorded)
+        return isinstance(batch.outcomes[0], Started)
+
+    assert [start("a1", "a"), start("a2", "a")] == [True, True]
+    before = cloud.digest()
+    assert not start("a3", "a")
+    assert cloud.digest() == before
+    assert [start("o1", None), start("b1", "b")] == [True, True]
+    stops = [StopRequest(f"i{number}") for number in range(4)]
+    spot = [StartRequest(f"s{number}", Market.SPOT, "small", 100) for number in range(4)]
+    log.extend(decide_batch(cloud, [*stops, *spot], {}, 5, None).recorded)  # folded as a run, beside the start before
+    assert Cloud.of_facts(cloud.facts()).handovers_of("a") == 2
+    folded = filled(8)
+    folded.apply_recorded(log)
+    assert folded.digest() == cloud.digest()
+    assert folded.handovers_of("a") == 2
+    cloud.commit()
+    (victim,) = {one.instance_id for one in cloud.known_handovers() if one.owner == "b"}
+    for event in decide_confirmation(cloud, victim, 5):
+        cloud.apply(event)
+    assert not start("a3", "a")
+    first = next(one.instance_id for one in cloud.known_handovers() if one.owner == "a")
+    for event in decide_confirmation(cloud, first, 5):
+        cloud.apply(event)
+    assert start("a3", "a")
+    cloud.rollback()
+    assert cloud.digest() == folded.digest()
+    assert [cloud.handovers_of(owner) for owner in ("a", "b")] == [2, 1]
 
 
 def test_a_start_evicts_fewer_than_the_removal_of_a_node_may() -> None:

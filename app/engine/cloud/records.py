@@ -138,6 +138,8 @@ class Handover:
     is_overdue: bool = False
     nodes: tuple[str, ...] = ()
     """Of a group, the nodes of its members."""
+    owner: str | None = None
+    """The asker of the start that evicted it; None: an admin, or it was evicted by something else than a start."""
 
 
 class Counts(NamedTuple):
@@ -299,8 +301,10 @@ Folded: TypeAlias = list[tuple[InstanceStarted | InstanceStopped, Running]]
 
 
 def is_of_run(event: Event) -> bool:
-    """Return True for starts, and for stops of what ran: many of them are folded together."""
-    return type(event) is InstanceStarted or (type(event) is InstanceStopped and not event.aborted)
+    """Return True for starts and for stops of what ran: many are folded together. Starts with hand-overs are not."""
+    if type(event) is InstanceStarted:
+        return event.deadline_us is None
+    return type(event) is InstanceStopped and not event.aborted
 
 
 class Part(Protocol):

@@ -130,6 +130,7 @@ class Cloud:
         self.fits_on, self.nodes_in_order, self.free = moves.fits_on, self._nodes.in_order, self._nodes.free
         self.only_on, self.clear = self._nodes.only, moves.clear
         self.running_counts, self.known_handovers = self._instances.counts, self._handovers.by_deadline
+        self.handovers_of = self._handovers.count_of
 
     # --- reading -----------------------------------------------------------------------------------------------------
 

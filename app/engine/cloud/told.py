@@ -14,6 +14,7 @@ from app.domain.events import (
     EvictionRisk,
     EvictionScheduled,
     InstanceEvicted,
+    InstanceStarted,
     InstanceStopped,
 )
 from app.domain.values import Resources, RiskLevel
@@ -36,12 +37,18 @@ class Handovers:
         self.by_id: dict[str, Handover] = {}
         self._by_deadline: tuple[Handover, ...] | None = None
         self._overdue: list[tuple[int, str]] = []
+        self._of_owners = Counter[str]()
         self._departures: dict[str, Departures] = {}
         self._instances, self._flavors = instances, flavors
 
     def folds(self) -> Mapping[type, Fold]:
         """Return the fold of each kind of event that concerns this part."""
-        return {EvictionScheduled: self._schedule, EvictionConfirmed: self._confirm, EvictionOverdue: self._report}
+        return {
+            EvictionScheduled: self._schedule,
+            InstanceStarted: self._name_owner,
+            EvictionConfirmed: self._confirm,
+            EvictionOverdue: self._report,
+        }
 
     def facts(self) -> Mapping[str, Any]:
         """Return the part's share of `Facts`."""
@@ -57,6 +64,10 @@ class Handovers:
         if self._by_deadline is None:
             self._by_deadline = tuple(sorted(self.by_id.values(), key=_due))
         return self._by_deadline
+
+    def count_of(self, owner: str) -> int:
+        """Return the number of hand-overs that starts of an owner made necessary."""
+        return self._of_owners[owner]
 
     def ready_us(
         self,
@@ -102,6 +113,13 @@ class Handovers:
         )
         return self._change(event.instance_id, handover)
 
+    def _name_owner(self, event: InstanceStarted) -> Undo | None:
+        """Note who evicted. The hand-overs precede the start that makes them necessary."""
+        if event.owner is None or event.deadline_us is None:
+            return None
+        waiting = [self.by_id[name] for name in event.victims if name in self.by_id]
+        return _together([self._change(one.instance_id, replace(one, owner=event.owner)) for one in waiting])
+
     def _confirm(self, event: EvictionConfirmed) -> Undo:
         return self._change(event.instance_id, None)
 
@@ -109,12 +127,7 @@ class Handovers:
         undo = [self._change(event.instance_id, replace(self.by_id[event.instance_id], is_overdue=True))]
         while len(self._overdue) > OVERDUE_MAX:
             undo.append(self._change(self._overdue[0][1], None))
-
-        def back() -> None:
-            for one in reversed(undo):
-                one()
-
-        return back
+        return _together(undo)
 
     def _change(self, instance_id: str, handover: Handover | None) -> Undo:
         old = self.by_id.get(instance_id)
@@ -137,6 +150,10 @@ class Handovers:
             leaving.add(handover.deadline_us, self._flavors.by_name[handover.flavor].resources, sign)
             if not leaving.deadlines:
                 del self._departures[node]
+        if handover.owner is not None:
+            self._of_owners[handover.owner] += sign
+            if not self._of_owners[handover.owner]:
+                del self._of_owners[handover.owner]
         if handover.is_overdue and sign > 0:
             insort(self._overdue, _due(handover))
         elif handover.is_overdue:
@@ -178,6 +195,14 @@ class Risks:
             return None
         self._instances.put_at_risk(instance_id, at_risk=raised)
         return lambda: self._instances.put_at_risk(instance_id, at_risk=not raised)
+
+
+def _together(undo: Sequence[Undo]) -> Undo:
+    def back() -> None:
+        for one in reversed(undo):
+            one()
+
+    return back
 
 
 def _due(handover: Handover) -> tuple[int, str]:

@@ -32,7 +32,7 @@ _SHORT_S = 0.05
 _BODIES_AT_ONCE = 8
 BODIES_OF_ALL_CLOUDS = 4 * _BODIES_AT_ONCE
 """So many large bodies of a token are read at a time, whatever clouds their paths name; of these some may not exist."""
-MOST_BODIES = 256
+MOST_BODIES = 128
 """So many more of a token wait unread, over all clouds; more are refused."""
 MESSAGES_AT_ONCE = 16
 """So many messages of one peer stand in the line of a cloud, as many as an origin sends side by side.

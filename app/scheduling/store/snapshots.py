@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-_SHAPE = 19
+_SHAPE = 20
 _FORMATS = 100
 _VERSION = LOG_FORMAT * _FORMATS + _SHAPE
 """Includes the log's format, so that an older program does not take a newer one's state for its own."""
