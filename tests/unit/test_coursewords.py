@@ -21,7 +21,7 @@ from app.scheduling.rules.instances import Instance
 
 
 def story(
-    basis: Basis | None, promise: PromiseStatus = PromiseStatus.NONE, *, risk: float | None = None, grows: bool = True
+    basis: Basis | None, promise: PromiseStatus = PromiseStatus.NONE, *, total: float | None = None, grows: bool = True
 ) -> list[str]:
     """Return the sentences on an instance that was at risk, moved, extended, moved, and whose promise ends."""
     start = InstanceStarted(
@@ -38,7 +38,7 @@ def story(
         former_lifetime_us=HOUR_US,
         deadline_us=2 * HOUR_US,
         basis=Basis(1) if basis is None else basis,
-        total_risk=risk,
+        total_risk=total,
     )
     ending = PromiseEnding(at_us=5, instance_id="s", lifetime_us=2 * HOUR_US, deadline_us=2 * HOUR_US)
     explanation = Explanation(
@@ -91,7 +91,7 @@ def test_who_risks_more_than_was_promised_reads_that_all_are_promised_that_toget
 ) -> None:
     """ "Its risk was 54 % at a promise of 20 %" ended with "the promise, at most 20 %, holds"."""
     book = Book(0, 8 * HOUR_US, 3.0, 0, 0.0, 0, AdmittedBy.PAID)
-    told = story(Basis(1, 3, 0.2, 60_000_000, 0.54, book=book), PromiseStatus.OPEN, risk=0.58, grows=grows)
+    told = story(Basis(1, 3, 0.2, 60_000_000, 0.54, book=book), PromiseStatus.OPEN, total=0.58, grows=grows)
     assert told[-1] == (
         f"The promise holds until 1970-01-01 {until} UTC. It is made to all starts with this promise (lifetimes below "
         f"8 h) together: at most 20 % of them are evicted. For this one alone {risk} is expected."
@@ -101,6 +101,6 @@ def test_who_risks_more_than_was_promised_reads_that_all_are_promised_that_toget
 
 def test_who_risks_no_more_than_was_promised_reads_the_promise_alone() -> None:
     book = Book(0, None, 3.0, 0, 0.0, 0, AdmittedBy.WITHIN)
-    told = story(Basis(1, 3, 0.2, 60_000_000, 0.2, book=book), PromiseStatus.OPEN, risk=0.2)
+    told = story(Basis(1, 3, 0.2, 60_000_000, 0.2, book=book), PromiseStatus.OPEN, total=0.2)
     assert told[-1] == "The promise, an eviction probability of at most 20 %, holds until 1970-01-01 02:00:00 UTC."
     assert "together" not in " ".join(told)
