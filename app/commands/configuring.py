@@ -59,7 +59,7 @@ DatabaseUrl = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="PostgreSQL to use, instead of TENURE_DATABASE_URL, which does not show in lists of processes.",
+        help="PostgreSQL to use. Lists of processes show this option, and not the variable TENURE_DATABASE_URL.",
     ),
 ]
 

@@ -118,7 +118,7 @@ def import_past(
     database_url: DatabaseUrl = None,
     as_json: options.Json = False,
 ) -> None:
-    """Give a new cloud a past to learn from, so that it quotes from its first minute.
+    """Give a new cloud a past to learn from, so that it quotes at once if the past is as long as its warm-up.
 
     The recorded instances are started and stopped as the live scheduler would have done it, and the decisions become
     the beginning of the cloud's log. An import that was cut off continues when it is run again; a finished one changes

@@ -194,7 +194,8 @@ def quote(
     """Ask each pool of a venue for the least bid under which so many machines live so long, and for its usual cost.
 
     `expected`: the share that is expected to live, by the `source`: counted from past starts (price crossing), by the
-    venue's model (learned), by what was observed or the provider tells. `counted`: of past starts under the bid.
+    venue's model (learned), by what was observed or the provider tells. `counted`: of past starts under the bid. Where
+    these refute what the model expects, the last column says so.
     Price and bid are for an hour, the cost (the usual one of a run that completes) and on demand for the whole time.
     """
     at_us = time_of(at, "--at")
@@ -252,7 +253,8 @@ def _no_pool(name: str, type_: str | None, zone: str | None) -> str:
 
 def _row(one: VenueQuoteAnswer) -> list[object]:
     pool = f"{one.zone} {one.instance_type}"
-    why = "" if one.why_not is None else one.why_not.replace("_", " ")
+    why = "refuted by counted" if one.refuted else ""
+    why = why if one.why_not is None else one.why_not.replace("_", " ")
     numbers = (one.price, one.bid, one.survival, one.counted, one.at_least)
     shown = [figure(value) for value in numbers]
     costs = [figure(value) for value in (one.cost, one.on_demand_cost)]

@@ -333,6 +333,15 @@ class Basis:
     floor: Floor | None = field(default=None, metadata={"since": 5})
     quota: QuotaUse | None = field(default=None, metadata={"since": 5})
 
+    @property
+    def is_beyond(self) -> bool:
+        """True if the risk is above the promise under a book, whose promise is to all starts of its stratum together.
+
+        It is False without a book: then nothing above the promise is admitted.
+        """
+        risk, promise = self.estimated_probability, self.probability
+        return self.book is not None and risk is not None and promise is not None and risk > promise
+
 
 @dataclass(frozen=True, slots=True)
 class Acceptable:

@@ -76,5 +76,6 @@ async def explain(request: Request) -> Response:
         instance=explanation.instance,
         decision=decision,
         places=places,
+        is_beyond=started is not None and started.basis is not None and started.basis.is_beyond,
         live=f"/ui/clouds/{name}/live",
     )

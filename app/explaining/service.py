@@ -29,6 +29,7 @@ from app.domain.events import (
     registry,
 )
 from app.domain.paging import Page
+from app.domain.risks import whole_windows
 from app.domain.times import from_datetime
 from app.domain.values import Clock, DecisionOutcome, Forecast, Market, Resources
 from app.explaining.rules.explanations import (
@@ -144,7 +145,7 @@ class Explaining:
             return None
         summary, table = found
         if table is not None and table.rises is not None and forecast is Forecast.CALIBRATED:
-            windows = int(window_count(table.rises.seen_us, lifetime_us))
+            windows = whole_windows(window_count(table.rises.seen_us, lifetime_us))
             starts, effects = table.rises.starts, table.rises.effects
             return Ground(
                 summary.epoch_us, (), windows, int(starts[:, 0].sum()), int(effects[stratum_index(lifetime_us)])
@@ -305,6 +306,7 @@ def _decided(
         promise=promise,
         nodes=start.nodes if isinstance(start, InstanceStarted) else (),
         removed=cause.node if isinstance(cause, NodeRemoved | NodeResized) else None,
+        names_nodes=bool(start.allowed),
         wanted=start.wanted,
     )
 

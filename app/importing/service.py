@@ -25,7 +25,7 @@ from app.forecasts.store.runs import Runs
 from app.importing.decide_past import PastDecider
 from app.importing.errors import CloudNotImported, ImportRefused, ImportRunning, OtherPast
 from app.importing.past import Past, Span
-from app.importing.rules.otheroptions import is_of_an_earlier_version, options_that_differ
+from app.importing.rules.otheroptions import begins_live, is_of_an_earlier_version, options_that_differ
 from app.importing.store.imports import ImportedClouds
 from app.platform.database.lockids import import_lock
 from app.platform.database.locks import Locks
@@ -250,6 +250,8 @@ class _Writing:
 
     def _compare(self, ours: Recorded, logged: Recorded) -> None:
         """Refuse an event that differs. If it is of a finished import and only options do, the others come first."""
+        if not self._importing and begins_live(logged.event):
+            raise CloudNotImported(f"cloud {self._cloud!r} exists and was not made by this import; give another name")
         options = options_that_differ(ours.event, logged.event)
         if self._importing or options is None:
             self._options += options or []

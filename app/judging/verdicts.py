@@ -72,7 +72,7 @@ def judge_promise(promised: float, evicted: int, admitted: int) -> Judgement:
         sentence = f"{said}, {number_text(evicted)} of {number_text(admitted)} evicted: above so far, of few"
         return Judgement(Judged.ABOVE, sentence, low, high)
     if admitted < FEWEST:
-        return Judgement(Judged.TOO_FEW, _too_few(said, evicted, admitted), low, high)
+        return Judgement(Judged.TOO_FEW, f"{said}, {_too_few(evicted, admitted, 'instances')}", low, high)
     if low > promised:
         verdict = Judged.BROKEN
     elif high <= promised:
@@ -99,15 +99,19 @@ def judge_estimate(said: float, evicted: int, cases: int) -> Judgement:
     told = f"said {share_text(said)}"
     if cases >= FEWEST and not low <= said <= high:
         return _judged(Judged.TOO_LOW if said < low else Judged.TOO_HIGH, told, low, high)
-    if cases < FEWEST or high > _WIDEST * said:
-        return Judgement(Judged.TOO_FEW, _too_few(told, evicted, cases), low, high)
+    if cases < FEWEST:
+        return Judgement(Judged.TOO_FEW, f"{told}, {_too_few(evicted, cases, 'starts')}", low, high)
+    if high > _WIDEST * said:
+        sentence = f"{told}, {_too_few(evicted, cases, 'evictions')}, more than twice what was said is possible"
+        return Judgement(Judged.TOO_FEW, sentence, low, high)
     return _judged(Judged.TRUE, told, low, high)
 
 
 def judge_loss(loss: float, constant_loss: float, evicted: int, cases: int) -> tuple[Judged, str]:
     """Return whether a forecast knew more of the cases than the best constant, which is known in hindsight only."""
     if cases < FEWEST or not 0 < evicted < cases:
-        return Judged.TOO_FEW, f"{number_text(evicted)} of {number_text(cases)} evicted: too few to judge"
+        what = "starts" if cases < FEWEST else "evictions" if not evicted else "survivors"
+        return Judged.TOO_FEW, _too_few(evicted, cases, what)
     share = loss / constant_loss
     words = f"log loss {number_text(share)} of the best constant's"
     return (Judged.BETTER, f"{words}: better") if share < 1 else (Judged.NO_BETTER, f"{words}: no better")
@@ -117,7 +121,7 @@ def judge_coverage(covered: int, epochs: int, confidence: float = CONFIDENCE) ->
     """Return whether bounds of this confidence held in as many epochs as they should."""
     words = f"the bound held in {number_text(covered)} of {number_text(epochs)} epochs"
     if epochs < FEWEST:
-        return Judged.TOO_FEW, f"{words}: too few to judge"
+        return Judged.TOO_FEW, f"{words}: too few epochs to judge"
     _, high = exact_interval(covered, epochs)
     return (Judged.TOO_LOW, f"{words}: too low") if high < confidence else (Judged.HELD, f"{words}: as it should")
 
@@ -131,5 +135,5 @@ def _judged(verdict: Judged, said: str, low: float, high: float) -> Judgement:
     return Judgement(verdict, f"{said}, happened {range_text(low, high)}: {_WORDS[verdict]}", low, high)
 
 
-def _too_few(said: str, evicted: int, cases: int) -> str:
-    return f"{said}, {number_text(evicted)} of {number_text(cases)} evicted: too few to judge"
+def _too_few(evicted: int, cases: int, what: str) -> str:
+    return f"{number_text(evicted)} of {number_text(cases)} evicted: too few {what} to judge"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from api_service import TOKEN, Service
 
+from app.domain.budgets import AdmittedBy, Book
 from app.domain.events import (
     CloudCreated,
     Event,
@@ -25,6 +26,7 @@ from app.domain.events import (
     PolicyChanged,
     Recorded,
 )
+from app.domain.events.formats import LOG_FORMAT
 from app.domain.times import HOUR_US
 from app.domain.values import (
     Basis,
@@ -48,7 +50,9 @@ SPOT, OD = Market.SPOT, Market.ON_DEMAND
 POLICY = Policy(eviction_probability=0.05, clock=Clock.EXTERNAL)
 
 
-def spot(at_h: float, name: str, lifetime_h: float, *, probability: float | None = None, node: str = "n") -> Event:
+def spot(
+    at_h: float, name: str, lifetime_h: float, *, probability: float | None = None, node: str = "n"
+) -> InstanceStarted:
     basis = Basis(3, 7, 0.05 if probability is None else probability, 5 * HOUR_US, 0.0123)
     return InstanceStarted(
         at_us=hours(at_h),
@@ -161,13 +165,15 @@ TABLE = QuantileTable(
 ).to_bytes()
 
 
-async def write(url: str, name: str, events: list[Event]) -> int:
+async def write(url: str, name: str, events: list[Event], log_format: int = 1, has_newer: bool = True) -> int:
     database = Database(url)
+    database.newer.log_format = log_format
     recorded = [Recorded(seq, event) for seq, event in enumerate(events, 1)]
     cloud_id = await Clouds(database).create(name, recorded[0])
     await EventLog(database).append(cloud_id, recorded[1:])
     await Tables(database).publish(cloud_id, epoch=7, epoch_us=hours(30), seq=5, data=TABLE, wall_s=0.0)
-    await Tables(database).publish(cloud_id, epoch=8, epoch_us=hours(36), seq=5, data=b"newer\n", wall_s=0.0)
+    if has_newer:
+        await Tables(database).publish(cloud_id, epoch=8, epoch_us=hours(36), seq=5, data=b"newer\n", wall_s=0.0)
     await database.close()
     return cloud_id
 
@@ -299,6 +305,30 @@ def test_an_eviction_in_fields(story: httpx2.Client) -> None:
 def test_the_page_tells_a_promise_of_two_digits_as_it_is(story: httpx2.Client) -> None:
     shown = story.get("/ui/clouds/why/instances/long", headers={"Cookie": f"tenure_token={TOKEN}"}).text
     assert "at a probability of <strong>11 %</strong>.</p>" in shown
+
+
+def page_of(story: httpx2.Client, place: str) -> str:
+    return story.get(f"/ui/clouds/{place}", headers={"Cookie": f"tenure_token={TOKEN}"}).text
+
+
+def test_a_promise_that_one_alone_exceeds_is_told_as_one_to_all_together(
+    story: httpx2.Client, database_url: str
+) -> None:
+    book = Book(0, None, 3.0, 0, 0.0, 0, AdmittedBy.PAID)
+    risky = replace(spot(31, "risky", 4), basis=Basis(4, 7, 0.2, HOUR_US, 0.54, book=book))
+    anyio.run(write, database_url, "beyond", [*LOG[:5], risky], LOG_FORMAT)
+    shown = page_of(story, "beyond/instances/risky")
+    assert "<dd>20 %<small>at most, of all such starts together</small></dd>" in shown
+    assert "<dd>54 %<small>of the declared lifetime, for this one alone</small></dd>" in shown
+    listed = story.get("/v1/clouds/beyond/decisions").json()["decisions"]
+    assert "more than is promised for all such starts together, which its book could bear" in listed[0]["sentence"]
+
+
+def test_the_page_of_epochs_tells_of_one_that_there_is_not(story: httpx2.Client, database_url: str) -> None:
+    anyio.run(write, database_url, "short", LOG[:5], 1, False)
+    assert "There is no epoch 999: the newest are shown." in page_of(story, "short/epochs?epoch=999")
+    assert "There is no epoch 0 and no run 7: the newest are shown." in page_of(story, "short/epochs?epoch=0&run=7")
+    assert "There is no" not in page_of(story, "short/epochs?epoch=7")
 
 
 def test_a_rejection_says_what_would_have_been_accepted(story: httpx2.Client) -> None:

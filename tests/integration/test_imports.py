@@ -306,8 +306,9 @@ async def test_abandoning_leaves_no_event(database: Database, trace: Path, monke
 
 async def test_a_cloud_that_was_not_imported_gets_no_past(database: Database, imports: Imports, trace: Path) -> None:
     cloud_id = await Clouds(database).create("made", Recorded(1, CloudCreated(at_us=NOW_US, policy=Policy())))
-    with pytest.raises(CloudNotImported, match=r"import\.cloud_exists: cloud 'made' exists"):
+    with pytest.raises(CloudNotImported, match="cloud_exists: cloud 'made' exists and was not made") as told:
         await run(imports, "made", trace)
+    assert str(told.value).endswith("by this import; give another name"), "nobody asked for no guarantee"
     assert await EventLog(database).last_seq(cloud_id) == 1
     assert not await imports.abandon("made")
 

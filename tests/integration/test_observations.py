@@ -67,9 +67,9 @@ def test_a_start_takes_an_allowed_node_and_tells_for_whom_it_is(client: httpx2.C
     assert (shown(client, "s1")["project"], shown(client, "s1")["user"]) == ("p1", "u1")
     refused = start(client, "nowhere", nodes=["elsewhere"])
     assert (refused["status"], refused["reason"], refused["quote"]["slots"]) == ("rejected", "no_capacity", 11)
-    assert "no open node of those that its caller named (names of no node are passed over) had room" in told(
-        client, "nowhere"
-    )
+    assert "no open node of those that its caller named (elsewhere) had room" in told(client, "nowhere")
+    (newest,) = client.get(f"{PATH}/decisions", params={"limit": 1}).json()["decisions"]
+    assert newest["sentence"].startswith("Rejected: none of the nodes that it named had room")
     assert client.post(f"{PATH}/instances", json={"id": "x", "nodes": ["n"] * 1001}).status_code == 400
 
 

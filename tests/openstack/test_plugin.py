@@ -522,7 +522,7 @@ def test_a_cloud_is_shown(openstack: Command) -> None:
 def test_the_verdict_on_a_class_stands_beside_the_share(openstack: Command) -> None:
     (row,) = openstack.told("sla", "show", cloud="quoted")
     assert row["verdict"] == "too_few"
-    assert "too few to judge" in row["sentence"]
+    assert "too few instances to judge" in row["sentence"]
 
 
 def test_a_drill_without_yes_says_that_nobody_was_evicted(openstack: Command) -> None:

@@ -14,9 +14,15 @@ from app.explaining.rules.bookwords import admitted_in_words, refused_in_words
 @pytest.mark.parametrize(
     ("risk", "told"),
     [
-        (0.02, "its risk was 2 % at a promise of 1 %: more than was promised"),
-        (0.010000568795440307, "its risk was 1.0001 % at a promise of 1 %: more than was promised"),
-        (0.010004, "its risk was 1.0004 % at a promise of 1 %: more than was promised"),
+        (0.02, "its risk was 2 % at a promise of 1 %: this one alone risks more than is promised for all such starts"),
+        (
+            0.010000568795440307,
+            "its risk was 1.0001 % at a promise of 1 %: this one alone risks more than is promised for all such starts",
+        ),
+        (
+            0.010004,
+            "its risk was 1.0004 % at a promise of 1 %: this one alone risks more than is promised for all such starts",
+        ),
     ],
 )
 def test_a_risk_beyond_its_promise_reads_as_more(risk: float, told: str) -> None:

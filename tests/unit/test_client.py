@@ -24,6 +24,8 @@ from tenure_client import (
     Start,
     Stop,
     TenureClient,
+    ValueInvalid,
+    calls,
     errors,
 )
 
@@ -296,6 +298,34 @@ def test_a_token_that_can_be_none_is_told_at_once(token: str) -> None:
         with pytest.raises(ArgumentInvalid, match="the token") as told:
             kind("http://peer", token)
         assert (told.value.argument, "tnr_" in str(told.value)) == ("token", False)
+
+
+@pytest.mark.parametrize(
+    ("argument", "given"),
+    [("url", {"url": None}), ("url", {"url": b"http://peer"}), ("token", {"token": 5}), ("token", {"token": b"tnr_x"}),
+     ("retry_s", {"retry_s": "x"}), ("retry_s", {"retry_s": None}), ("timeout_s", {"timeout_s": "60"}),
+     ("timeout_s", {"timeout_s": True})],
+)  # fmt: skip
+def test_an_argument_of_another_type_is_told_at_once(argument: str, given: dict[str, Any]) -> None:
+    for kind in (TenureClient, AsyncTenureClient):
+        with pytest.raises(ArgumentInvalid, match=f"{argument} must be") as told:
+            kind(**{"url": "http://peer"} | given)
+        assert (told.value.argument, "tnr_" in str(told.value)) == (argument, False)
+
+
+@pytest.mark.parametrize(
+    ("operations", "said"),
+    [
+        ([Stop("a"), 5], "operations.1: a batch takes Start, Stop, Extend, Move, Observe and Abort, not int"),
+        ([{"stop": {"id": "a"}}], "operations.0: a batch takes Start, Stop, Extend, Move, Observe and Abort, not dict"),
+        (5, "operations: must be a list: a batch takes Start, Stop, Extend, Move, Observe and Abort"),
+        (Stop("a"), "operations: must be a list: a batch takes Start, Stop, Extend, Move, Observe and Abort"),
+    ],
+)
+def test_a_batch_says_what_it_takes(operations: Any, said: str) -> None:
+    with pytest.raises(ValueInvalid) as told:
+        calls.batch("north", operations)
+    assert str(told.value) == said
 
 
 def test_a_connection_that_nobody_accepts_is_told_apart() -> None:

@@ -121,6 +121,20 @@ def test_error_table_is_complete() -> None:
     assert written == sorted(written, key=lambda row: (row.split("|")[2], row.split("|")[1]))
 
 
+def test_codes_of_refused_lines_stand_in_one_table_and_errors_point_to_it() -> None:
+    codes = set(codes_in(ROOT / "app/venues/rules/pricefiles.py"))
+    told = re.findall(r"^\| `(preemptible\.[a-z_.]+)` \| [^|]+ \|$", page("venues.md"), re.MULTILINE)
+    assert sorted(told) == sorted(codes)
+    assert "[venues.md](venues.md#prices)" in page("errors.md")
+    everywhere = {code for path in (ROOT / "app").rglob("*.py") for code in codes_in(path)}
+    assert everywhere == codes | {problem.code for problem in PROBLEMS.values()}, "each stands in one of the tables"
+
+
+def codes_in(path: Path) -> list[str]:
+    """Return the codes that a program names."""
+    return re.findall(r'"(preemptible\.[a-z_.]+)"', path.read_text())
+
+
 def test_every_event_kind_and_its_fields_are_explained() -> None:
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", page("log.md"), re.MULTILINE)
     fields = {

@@ -24,7 +24,7 @@ from app.domain.events import (
     Recorded,
 )
 from app.domain.requests import ExtendRequest, StartRequest
-from app.domain.risks import floor_in_words, risk_in_words, windows_text
+from app.domain.risks import floor_in_words, risk_in_words, risk_of_basis, windows_text
 from app.domain.times import DAY_US, HOUR_US
 from app.domain.values import Basis, Floor, Forecast, Guarantee, Market, Policy, Rejection, Resources
 from app.engine.cloud import Cloud
@@ -171,12 +171,22 @@ def test_the_audit_finds_a_floor_that_was_not_kept() -> None:
 def test_the_words() -> None:
     assert risk_in_words(0.286, 1.0, 8.2, 0.95) == "28.6 % (at most 100 % with 95 % confidence, on 8 windows)"
     assert risk_in_words(0.0001, None, None) == "0.01 %"
-    assert [windows_text(number) for number in (0.25, 1.99, 1234.5)] == ["0.25", "1", "1,234"]
+    assert [windows_text(number) for number in (0.25, 1.9, 8.99987, 1234.5)] == ["0.25", "1", "9", "1,234"]
     basis = Basis(1, windows=0.5, floor=Floor(30, 50 * DAY_US))
     assert floor_in_words(basis) == (
         "the estimate rested on 0.5 windows, and the policy asks for 30; at the present pace there will be as many "
         "from 1970-02-20 00:00:00 UTC on"
     )
+
+
+def test_no_refusal_for_want_of_windows_reads_as_if_there_were_enough() -> None:
+    basis = Basis(1, probability=0.1, estimated_probability=0.05, windows=8.99987, floor=Floor(9, None))
+    assert floor_in_words(basis) == "the estimate rested on just under 9 windows, and the policy asks for 9"
+    assert risk_of_basis(basis) == "5 % (on just under 9 windows)"
+    assert floor_in_words(replace(basis, windows=0.999, floor=Floor(1, None))).startswith(
+        "the estimate rested on just under 1 window, and"
+    )
+    assert risk_of_basis(replace(basis, floor=None)) == "5 % (on 9 windows)"
 
 
 def test_the_option_is_part_of_the_policy() -> None:

@@ -30,9 +30,9 @@ def test_the_interval_is_clopper_and_pearsons(pair: tuple[int, int], confidence:
 @pytest.mark.parametrize(
     ("promised", "evicted", "admitted", "verdict", "sentence"),
     [
-        (0.01, 0, 0, Judged.TOO_FEW, "promised at most 1 %, 0 of 0 evicted: too few to judge"),
-        (0.01, 1, 1, Judged.TOO_FEW, "promised at most 1 %, 1 of 1 evicted: too few to judge"),
-        (0.05, 2, 19, Judged.TOO_FEW, "promised at most 5 %, 2 of 19 evicted: too few to judge"),
+        (0.01, 0, 0, Judged.TOO_FEW, "promised at most 1 %, 0 of 0 evicted: too few instances to judge"),
+        (0.01, 1, 1, Judged.TOO_FEW, "promised at most 1 %, 1 of 1 evicted: too few instances to judge"),
+        (0.05, 2, 19, Judged.TOO_FEW, "promised at most 5 %, 2 of 19 evicted: too few instances to judge"),
         (0.01, 2, 19, Judged.ABOVE, "promised at most 1 %, 2 of 19 evicted: above so far, of few"),
         (0.01, 19, 19, Judged.ABOVE, "promised at most 1 %, 19 of 19 evicted: above so far, of few"),
         (0.01, 2, 1000, Judged.KEPT, "promised at most 1 %, happened 0.0242 to 0.721 %: kept"),
@@ -66,8 +66,14 @@ def test_a_promise(promised: float, evicted: int, admitted: int, verdict: Judged
         (0.01, 100, 10_000, Judged.TRUE, "said 1 %, happened 0.814 to 1.21 %: true"),
         (0.01, 200, 10_000, Judged.TOO_LOW, "said 1 %, happened 1.73 to 2.29 %: too low"),
         (0.05, 100, 10_000, Judged.TOO_HIGH, "said 5 %, happened 0.814 to 1.21 %: too high"),
-        (0.01, 0, 50, Judged.TOO_FEW, "said 1 %, 0 of 50 evicted: too few to judge"),
-        (0.9, 0, 10, Judged.TOO_FEW, "said 90 %, 0 of 10 evicted: too few to judge"),
+        (
+            0.01,
+            0,
+            50,
+            Judged.TOO_FEW,
+            "said 1 %, 0 of 50 evicted: too few evictions to judge, more than twice what was said is possible",
+        ),
+        (0.9, 0, 10, Judged.TOO_FEW, "said 90 %, 0 of 10 evicted: too few starts to judge"),
         (0.0001, 12, 20, Judged.TOO_LOW, "said 0.01 %, happened 36.1 to 80.9 %: too low"),
     ],
 )
@@ -79,8 +85,9 @@ def test_an_estimate(said: float, evicted: int, cases: int, verdict: Judged, sen
 def test_a_forecast_beside_a_constant() -> None:
     assert judge_loss(0.2, 0.4, 10, 100) == (Judged.BETTER, "log loss 0.5 of the best constant's: better")
     assert judge_loss(0.5, 0.4, 10, 100) == (Judged.NO_BETTER, "log loss 1.25 of the best constant's: no better")
-    for evicted, cases in ((0, 100), (100, 100), (5, FEWEST - 1)):
-        assert judge_loss(0.1, 0.2, evicted, cases)[0] is Judged.TOO_FEW
+    for evicted, cases, what in ((0, 100, "evictions"), (100, 100, "survivors"), (5, FEWEST - 1, "starts")):
+        said = f"{evicted} of {cases} evicted: too few {what} to judge"
+        assert judge_loss(0.1, 0.2, evicted, cases) == (Judged.TOO_FEW, said)
 
 
 def test_bounds() -> None:

@@ -13,7 +13,7 @@ from app.judging.verdicts import Judged, judge_promise
     ("admitted", "evicted", "said"),
     [
         (11, 2, "; so far 2 of 11 (18.2 %) were: that is more than was promised, perhaps by chance."),
-        (14, 1, "; so far 1 of 14 (7.14 %) were, too few to judge."),
+        (14, 1, "; so far 1 of 14 (7.14 %) were, too few instances to judge."),
         (50, 1, "; so far 1 of 50 (2 %) were: that is more than was promised, perhaps by chance."),
         (50, 9, "; so far 9 of 50 (18 %) were: that is more than was promised."),
         (1000, 1, "; so far 1 of 1,000 (0.1 %) were: the promise is kept so far."),

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from oracles import venue_bounds as plain
 
 from app.domain.times import DAY_US, from_rfc3339
-from app.venues.rules.bounds import DESIGN_EFFECTS, FIRST_EFFECT, design_effect, least_survival, windows_of
+from app.venues.rules.bounds import (
+    DESIGN_EFFECTS,
+    FIRST_EFFECT,
+    design_effect,
+    least_survival,
+    most_survival,
+    windows_of,
+)
 from app.venues.rules.calibrate import RunningRatio
 from app.venues.rules.survival import begun_under, seen_under, share_surviving
 from app.workbench.venues.bounding import backtest_bounds
@@ -43,6 +50,9 @@ def test_the_least_survival_is_that_of_the_plain_twin(
     assert found == pytest.approx(plain.least_survival(share, windows / effect, confidence), abs=1e-9)
     assert found <= share + 1e-9
     assert found < 1.0
+    most = most_survival(share, windows, effect, confidence)
+    assert most == pytest.approx(1.0 - plain.least_survival(1.0 - share, windows / effect, confidence), abs=1e-9)
+    assert most >= share - 1e-9
 
 
 @settings(max_examples=300, deadline=None)

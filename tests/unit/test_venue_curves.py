@@ -71,9 +71,17 @@ def test_a_learned_quote_tells_what_was_counted_beside_what_is_expected() -> Non
     found = learned_quote(pools, steps.end_us, 3 * HOUR_US, 0.9, EFFECT, trained)
     assert found is not None
     assert (found.survival, found.source, found.bid) == (pytest.approx(0.9), QuoteSource.LEARNED, pytest.approx(0.04))
-    assert found.counted == 1.0
+    assert (found.counted, found.refuted) == (1.0, False)
+    low = PriceSteps(at_us, np.where(at_us // HOUR_US % 4 == 2, 0.03, 0.04), 30 * DAY_US + HOUR_US)
+    refuted = learned_quote(priced([low], [0.21], WINDOW_US), low.end_us, 3 * HOUR_US, 0.9, EFFECT, trained)
+    assert refuted is not None
+    assert (refuted.survival, refuted.counted, refuted.refuted) == (
+        pytest.approx(0.9),
+        pytest.approx(0.0, abs=0.01),
+        True,
+    )
     counted = pool_quote(steps, steps.end_us, WINDOW_US, 3 * HOUR_US, 0.9, EFFECT)
-    assert (counted.survival, counted.counted) == (1.0, 1.0)
+    assert (counted.survival, counted.counted, counted.refuted) == (1.0, 1.0, False)
     long = learned_quote(pools, steps.end_us, 90 * DAY_US, 0.9, EFFECT, trained)
     assert long is not None
     assert (long.why_not, long.bid, long.survival) == (QuoteReason.HISTORY_TOO_SHORT, None, None)

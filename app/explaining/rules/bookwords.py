@@ -13,7 +13,8 @@ from app.domain.values import Basis
 _ADMITTED = {
     AdmittedBy.SMALL: "at most half of what was promised, which is admitted whatever the book has left",
     AdmittedBy.WITHIN: "within what was promised",
-    AdmittedBy.PAID: "more than was promised, which a book that is not in debt bears beside few risky instances",
+    AdmittedBy.PAID: "this one alone risks more than is promised for all such starts together, which a book that is "
+    "not in debt bears beside few risky instances",
 }
 
 

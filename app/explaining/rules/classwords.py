@@ -11,7 +11,7 @@ _VERDICTS = {
     Judged.KEPT_SO_FAR: ": the promise is kept so far",
     Judged.ABOVE: ": that is more than was promised, perhaps by chance",
     Judged.BROKEN: ": that is more than was promised",
-    Judged.TOO_FEW: ", too few to judge",
+    Judged.TOO_FEW: ", too few instances to judge",
 }
 
 

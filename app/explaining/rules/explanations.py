@@ -78,6 +78,8 @@ class Decided:
     """Of an accepted group, the nodes of its members."""
     removed: str | None = None
     """The node whose removal evicted the instance."""
+    names_nodes: bool = False
+    """True for a start that might take certain nodes only."""
     wanted: Wanted | None = None
     """Of a start that takes what it can be promised. `lifetime_us` is what it got, or the least that it takes."""
 

@@ -9,7 +9,7 @@ from app.domain.events import InstanceRejected, StartDecision
 from app.domain.values import Basis, Market, Resources
 
 _NAMED = 5
-"""Nodes named in a sentence; the fields hold all."""
+"""Nodes, or instances, named in a sentence; the fields hold more."""
 
 
 def places_text(places: Sequence[str]) -> str:
@@ -36,7 +36,7 @@ def asked_text(decision: StartDecision, size: str) -> str:
 
 def no_capacity_text(decision: InstanceRejected, *, displaces: bool) -> str:
     """Say why there was no room for a start."""
-    of_allowed = " of those that its caller named (names of no node are passed over)" if decision.allowed else ""
+    of_allowed = f" of those that its caller named ({names_text(decision.allowed)})" if decision.allowed else ""
     if decision.market is Market.ON_DEMAND:
         return (
             f"Rejected: no open node{of_allowed} would have had room for it, even with all of its spot instances "
@@ -49,6 +49,12 @@ def no_capacity_text(decision: InstanceRejected, *, displaces: bool) -> str:
         )
     but = " but those who overrun" if displaces else ""
     return f"Rejected: no open node{of_allowed} had room for it, and a spot start evicts nobody{but}."
+
+
+def names_text(names: Sequence[str]) -> str:
+    """Name the first of many."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def slots_text(basis: Basis, count: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.domain.risks import risk_in_words
+from app.domain.risks import risk_in_words, windows_needed
 from app.domain.values import Basis, Forecast
 from app.explaining.rules.explanations import Explanation, Ground
 
@@ -16,7 +16,8 @@ def estimate_in_words(explanation: Explanation, basis: Basis) -> Iterator[str]:
         there = None if ground is None else ground.window_count or None
         windows = there if basis.windows is None else basis.windows
         confidence = explanation.policy.confidence
-        risk = risk_in_words(estimate, basis.probability_bound, windows, confidence, basis.probability)
+        needed = windows_needed(basis)
+        risk = risk_in_words(estimate, basis.probability_bound, windows, confidence, basis.probability, needed)
         yield f"The risk, the probability of an eviction within the declared lifetime, was estimated at {risk}."
     elif estimate is not None:
         yield "The table knew no probability for the declared lifetime: nothing observed had run that long."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from app.domain.budgets import Budget
 from app.domain.events import (
@@ -33,6 +33,7 @@ from app.explaining.rules.explanations import (
 )
 from app.explaining.rules.groupwords import (
     asked_text,
+    names_text,
     no_capacity_text,
     places_text,
     resources_text,
@@ -51,10 +52,6 @@ from app.explaining.rules.riskwords import estimate_in_words
 from app.explaining.rules.roomwords import held_in_words
 from app.explaining.rules.wantwords import given_in_words, lifetime_in_words
 from app.scheduling.rules.instances import moved
-
-_NAMED = 5
-"""Victims named in a sentence; the fields hold more."""
-
 
 # --- one instance ----------------------------------------------------------------------------------------------------
 
@@ -96,7 +93,7 @@ def _acceptance(explanation: Explanation, decision: InstanceStarted) -> Iterator
     if decision.observed:
         yield f"Its controller saw it run on {where}, so nothing was decided; on-demand instances are never evicted."
         if decision.victims:
-            yield f"{spot_instances_text(len(decision.victims))} had to go there: {_names(decision.victims)}."
+            yield f"{spot_instances_text(len(decision.victims))} had to go there: {names_text(decision.victims)}."
         return
     if decision.market is Market.ON_DEMAND:
         yield f"Accepted on {where}; on-demand instances are never evicted."
@@ -125,7 +122,7 @@ def _cost(decision: InstanceStarted) -> Iterator[str]:
     if decision.victims:
         who = spot_instances_text(len(decision.victims))
         node = "No open node that its caller named" if decision.allowed else "No open node"
-        yield f"{node} had room for it, so {who} had to go: {_names(decision.victims)}."
+        yield f"{node} had room for it, so {who} had to go: {names_text(decision.victims)}."
 
 
 def _rejection(explanation: Explanation, decision: InstanceRejected) -> Iterator[str]:
@@ -278,6 +275,8 @@ def _refusal(decided: Decided) -> str:
     reason, basis = str(decided.reason), decided.basis
     if reason == Rejection.BUDGET_EXHAUSTED.value and basis is not None and basis.book is not None:
         return "the book of its stratum of lifetimes did not pay for its risk"
+    if reason == Rejection.NO_CAPACITY.value and decided.names_nodes:
+        return "none of the nodes that it named had room"
     return _REASONS.get(reason, reason)
 
 
@@ -301,15 +300,9 @@ def _wanted(decided: Decided) -> str:
     quoted = at_least_text(basis.quoted_lifetime_us) if basis.quoted_lifetime_us else "nothing"
     risk = risk_of_basis(basis)
     risked = "" if risk is None else f", and its risk was {risk}"
-    is_paid = decided.outcome is DecisionOutcome.ACCEPTED and _is_beyond(basis)
-    paid = ", more than was promised, which its book could bear" if is_paid else ""
+    is_paid = decided.outcome is DecisionOutcome.ACCEPTED and basis.is_beyond
+    paid = ", more than is promised for all such starts together, which its book could bear" if is_paid else ""
     return f"{asked}; quoted was {quoted} at {_percent(basis.probability)}{risked}{paid}"
-
-
-def _is_beyond(basis: Basis) -> bool:
-    """Return True if a start's risk was above its promise, and the book of its stratum of lifetimes decided."""
-    risk, promise = basis.estimated_probability, basis.probability
-    return basis.book is not None and risk is not None and promise is not None and risk > promise
 
 
 def _of_declared(decided: Decided) -> str:
@@ -327,11 +320,6 @@ def _for_whom(decided: Decided) -> str:
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
-
-
-def _names(ids: Sequence[str]) -> str:
-    more = len(ids) - _NAMED
-    return ", ".join(ids[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _percent(probability: float | None) -> str:

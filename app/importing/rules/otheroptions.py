@@ -7,6 +7,12 @@ from dataclasses import replace
 from app.domain.events import CloudCreated, Event, PolicyChanged
 from app.domain.events.wire import value_to_wire
 from app.domain.policies import unprotected
+from app.domain.values import Guarantee
+
+
+def begins_live(event: Event) -> bool:
+    """Return True for the first event of a cloud that no import made: nothing is promised in a past."""
+    return isinstance(event, CloudCreated) and event.policy.guarantee is not Guarantee.NONE
 
 
 def options_that_differ(ours: Event, logged: Event) -> list[str] | None:

@@ -22,6 +22,7 @@ from app.platform.pages.rendering import render
 from app.scheduling.scheduler import Scheduler
 
 _ON_PAGE = 15
+_MOST = 2**31 - 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,16 @@ class ForecastHealth:
 async def show(request: Request) -> Response:
     """Show the newest tables and runs first."""
     name = request.path_params["cloud"]
-    before_epoch, before_run = number(request, "epoch", 2**31 - 1), number(request, "run")
-    tables = await reached(request, TableReads).tables(name, before_epoch, _ON_PAGE)
-    runs = await reached(request, TableReads).runs(name, before_run, _ON_PAGE)
-    newest = (await reached(request, TableReads).tables(name, None, 1)).items
+    reads = reached(request, TableReads)
+    before_epoch, before_run = number(request, "epoch", _MOST), number(request, "run", _MOST)
+    missing = []
+    if before_epoch is not None and not await _has_epoch(reads, name, before_epoch):
+        before_epoch, missing = None, [f"epoch {before_epoch}"]
+    if before_run is not None and not await _has_run(reads, name, before_run):
+        before_run, missing = None, [*missing, f"run {before_run}"]
+    tables = await reads.tables(name, before_epoch, _ON_PAGE)
+    runs = await reads.runs(name, before_run, _ON_PAGE)
+    newest = (await reads.tables(name, None, 1)).items
     pulse = await reached(request, PageWatch).pulse(name)
     cloud = await reached(request, Scheduler).state(name)
     now = server_time(request)
@@ -55,10 +62,19 @@ async def show(request: Request) -> Response:
         policy=cloud.policy,
         seq=cloud.seq,
         history_seq=pulse.utilisation_seq or 0,
+        missing=missing,
         before_epoch=before_epoch,
         before_run=before_run,
         live=f"/ui/clouds/{name}/live",
     )
+
+
+async def _has_epoch(reads: TableReads, cloud: str, epoch: int) -> bool:
+    return [one.epoch for one in (await reads.tables(cloud, epoch + 1, 1)).items] == [epoch]
+
+
+async def _has_run(reads: TableReads, cloud: str, run: int) -> bool:
+    return [one.number for one in (await reads.runs(cloud, run + 1, 1)).items] == [run]
 
 
 def needless(runs: Sequence[Run]) -> set[int]:

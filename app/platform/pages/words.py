@@ -47,9 +47,9 @@ def count(number: float | None) -> str:
     return NOTHING if number is None else number_text(number)
 
 
-def windows(number: float | None) -> str:
-    """Return a number of windows, pieces of evidence."""
-    return NOTHING if number is None else windows_text(number)
+def windows(number: float | None, needed: int | None = None) -> str:
+    """Return a number of windows, pieces of evidence; of a refusal for want of them beside the number `needed`."""
+    return NOTHING if number is None else windows_text(number, needed)
 
 
 def on_windows(number: float | None) -> str:

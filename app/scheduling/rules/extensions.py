@@ -37,7 +37,9 @@ def _why(decision: ExtensionDecision) -> str:
     if basis.epoch is None:
         return "nothing was promised that could be broken"
     if basis.book is not None:
-        return f"{_booked(decision, basis.book)} allowed it"
+        is_beyond = (decision.total_risk or 0.0) > (basis.probability or 0.0)
+        together = "; the promise is to all starts of that book together" if is_beyond else ""
+        return f"{_booked(decision, basis.book)} allowed it{together}"
     return _paid(decision) if basis.budget is not None else f"{_quoted(basis)}, longer than the rest"
 
 

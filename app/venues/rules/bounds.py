@@ -32,6 +32,11 @@ def least_survival(share: float, windows: int, effect: int, confidence: float) -
     return 1.0 - float(upper_bound(1.0 - share, windows / effect, confidence)) if windows else 0.0
 
 
+def most_survival(share: float, windows: int, effect: int, confidence: float) -> float:
+    """Return what a survival is at most, of which a share was seen over so many windows; 1 without any."""
+    return float(upper_bound(share, windows / effect, confidence)) if windows else 1.0
+
+
 def design_effect(covered: Sequence[Sequence[bool]], confidence: float) -> int:
     """Return the least design effect whose bounds covered what happened often enough, the largest if none did.
 

@@ -13,7 +13,7 @@ from math import ceil, isnan
 import numpy as np
 
 from app.domain.times import DAY_US, HOUR_US
-from app.venues.rules.bounds import least_survival
+from app.venues.rules.bounds import least_survival, most_survival
 from app.venues.rules.cost import analog_cost, past_starts
 from app.venues.rules.drawing import PricedPools
 from app.venues.rules.features import EVERY_US
@@ -42,8 +42,9 @@ class PoolQuote:
     """A pool's answer. Prices and costs are in the venue's currency: a price for an hour, a cost for the lifetime.
 
     `survival` is the share that is expected to live by the `source`, `at_least` its bound from `windows` that share no
-    future. `counted` is the share of past starts that lived under the bid, None where no price ends machines. With a
-    reason `why_not` there is no bid.
+    future. `counted` is the share of past starts that lived under the bid, None where no price ends machines. If it is
+    `refuted`, so few of them lived that what the model expects lies above the bound of that. With a reason `why_not`
+    there is no bid.
     """
 
     price: float | None
@@ -55,6 +56,7 @@ class PoolQuote:
     source: QuoteSource | None = None
     why_not: QuoteReason | None = None
     counted: float | None = None
+    refuted: bool = False
 
 
 def pool_quote(
@@ -100,7 +102,8 @@ def learned_quote(
         return PoolQuote(price, why_not=QuoteReason.HISTORY_TOO_SHORT)
     at_least = min(least_survival(seen, windows, effect, CONFIDENCE), chance)
     cost = analog_cost(starts, price, lifetime_us)
-    told = PoolQuote(price, bid, chance, at_least, windows, cost, QuoteSource.LEARNED, counted=seen)
+    refuted = chance > most_survival(seen, windows, effect, CONFIDENCE)
+    told = PoolQuote(price, bid, chance, at_least, windows, cost, QuoteSource.LEARNED, counted=seen, refuted=refuted)
     if chance >= probability - ROUNDING:
         return told
     return replace(told, bid=None, why_not=QuoteReason.PROBABILITY_NOT_REACHED)

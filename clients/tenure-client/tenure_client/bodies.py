@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 
 import msgspec
 
 from tenure_client.errors import ValueInvalid
 from tenure_client.forms.answer import Json
+from tenure_client.values import Abort, Extend, Move, Observe, Start, Stop
 
 _encode = msgspec.json.Encoder().encode
 
@@ -17,6 +18,20 @@ def encoded(body: Json) -> bytes:
     """Return a body as JSON. Raise ValueInvalid for a value that it cannot hold: null would mean no limit."""
     check(body)
     return _encode(body)
+
+
+def steps_of(operations: Iterable[object]) -> list[Json]:
+    """Return the operations of a batch as JSON, each under its name. Raise ValueInvalid for what is none."""
+    kinds = Start, Stop, Extend, Move, Observe, Abort
+    takes = f"a batch takes {', '.join(kind.__name__ for kind in kinds[:-1])} and {kinds[-1].__name__}"
+    if not isinstance(operations, Iterable):
+        raise ValueInvalid("operations", f"must be a list: {takes}")
+    steps = list[Json]()
+    for number, one in enumerate(operations):
+        if not isinstance(one, kinds):
+            raise ValueInvalid(f"operations.{number}", f"{takes}, not {type(one).__name__}")
+        steps.append({type(one).__name__.lower(): msgspec.to_builtins(one)})
+    return steps
 
 
 def check(fields: Json) -> None:

@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import to_builtins
 
 from tenure_client import endpoints
+from tenure_client.bodies import steps_of
 from tenure_client.endpoints import Call, Listing
 from tenure_client.forms.answer import Json
 from tenure_client.forms.clouds import CloudAnswer, CloudNameAnswer
@@ -188,8 +189,7 @@ def extension_quote(cloud: str, instance: str, lifetime_s: float) -> Call[Extens
 
 def batch(cloud: str, operations: Sequence[Start | Stop | Extend | Move | Observe | Abort]) -> Call[BatchAnswer]:
     """Decide up to 1000 starts, stops, extensions and moves in order; each has its own result."""
-    steps = [{type(one).__name__.lower(): to_builtins(one)} for one in operations]
-    return endpoints.BATCH.call(body={"operations": steps}, cloud=cloud)
+    return endpoints.BATCH.call(body={"operations": steps_of(operations)}, cloud=cloud)
 
 
 def drill(cloud: str, instance: str | None = None, *, at: datetime | None = None) -> Call[DrillAnswer]:

@@ -36,7 +36,10 @@ class NameInvalid(ClientError):
 
 
 class ValueInvalid(ClientError):
-    """No request can carry the value of `field`: a number that is not finite or too large, or a text not Unicode."""
+    """No request can carry the value of `field`.
+
+    It is a number that is not finite or too large, a text not Unicode, or a step of a batch that is none.
+    """
 
     def __init__(self, field: str, detail: str) -> None:
         super().__init__(f"{field}: {detail}")

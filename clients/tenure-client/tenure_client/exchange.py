@@ -101,6 +101,10 @@ class Patience:
 def client_arguments(url: str, token: str | None, timeout_s: float, retry_s: float) -> dict[str, Any]:
     """Return the arguments for an HTTP client. Raise ArgumentInvalid if a client cannot have one of these."""
     _check_url(url)
+    _check_kind("timeout_s", timeout_s, (int, float), "a number of seconds")
+    _check_kind("retry_s", retry_s, (int, float), "a number of seconds")
+    if token is not None:
+        _check_kind("token", token, str, "a text or None")
     if not 0 < timeout_s < math.inf:
         raise ArgumentInvalid("timeout_s", f"timeout_s must be more than 0 and finite, not {timeout_s}")
     if not retry_s >= 0:
@@ -115,7 +119,14 @@ def client_arguments(url: str, token: str | None, timeout_s: float, retry_s: flo
     return {"base_url": url, "headers": headers, "timeout": timeout, "limits": limits}
 
 
+def _check_kind(argument: str, value: object, kind: type | tuple[type, ...], what: str) -> None:
+    """Raise ArgumentInvalid if a value is of another kind. It is not told: it may be a secret."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ArgumentInvalid(argument, f"{argument} must be {what}, not of the type {type(value).__name__}")
+
+
 def _check_url(url: str) -> None:
+    _check_kind("url", url, str, "a text, such as http://host:port")
     try:
         parts = urlsplit(url)
         httpx2.URL(url)

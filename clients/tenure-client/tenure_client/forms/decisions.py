@@ -67,7 +67,13 @@ class PromiseAnswer(Answer, kw_only=True):
     """The promise to an instance, and its outcome."""
 
     status: PromiseWord
-    eviction_probability: Annotated[float | None, Meta(description="The eviction probability promised; null: none.")]
+    eviction_probability: Annotated[
+        float | None,
+        Meta(
+            description="The eviction probability promised; null: none. Where a book decides, it is that of all starts "
+            "of the book together."
+        ),
+    ]
     until: Annotated[Moment | None, Meta(description="The end of the declared lifetime.")]
 
 

@@ -71,7 +71,13 @@ class BookAnswer(Answer, kw_only=True):
     risky: Annotated[
         int, Meta(description="How many that run in the stratum risk more than half of their promise and of this one.")
     ]
-    admitted_by: Annotated[LineWord | None, Meta(description="The line that admits the start; null: none does.")]
+    admitted_by: Annotated[
+        LineWord | None,
+        Meta(
+            description="The line that admits the start; null: none does. `paid`: its own risk is above the SLA, which "
+            "is promised for all starts of the book together."
+        ),
+    ]
     affordable_lifetime_s: Annotated[
         Seconds | None,
         Meta(description=f"For a rejected start, the longest lifetime within the promise; {MAY_BE_MORE}."),
@@ -121,7 +127,12 @@ class QuoteAnswer(Answer, kw_only=True):
         Meta(description="Available slots of the flavor just before the decision; of a group, for its last member."),
     ]
     eviction_probability: Annotated[
-        float | None, Meta(description="The SLA of this start; null if the cloud has none.")
+        float | None,
+        Meta(
+            description="The SLA of this start; null if the cloud has none. Where a `book` decides, it is promised for "
+            "all starts of the book together: at most this share of them is evicted. One that is admitted by `paid` "
+            "alone risks more, as `estimated_eviction_probability` says."
+        ),
     ]
     lifetime_s: Annotated[
         Seconds | None,
