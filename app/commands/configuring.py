@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -90,6 +91,15 @@ def database_words(settings: Settings) -> str:
     if settings.database_url is None:
         return f"the service's own PostgreSQL in {settings.data_dir}"
     return shown_url(settings.database_url)
+
+
+def database_options(*, data_dir: str | None, database_url: str | None) -> str:
+    """Return the options that name the database, for another command on it; without a password."""
+    from app.platform.database.database import shown_url  # noqa: PLC0415 - as above
+
+    url = None if database_url is None else shown_url(database_url)
+    given = {"--data-dir": data_dir, "--database-url": url}
+    return "".join(f" {option} {quote(value)}" for option, value in given.items() if value is not None)
 
 
 def tell_database(settings: Settings) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -122,6 +122,7 @@ class _TraceFiles(NamedTuple):
         """Let the files be written, and say which have come if that is ended before all is told."""
         self._check_apart(logs, report)
         with telling_kept([*logs, report]):
+            _make_folder({log for log in logs if log is not None})
             yield
 
     def _check_apart(self, logs: Sequence[Path | None], report: Path | None) -> None:
@@ -214,12 +215,17 @@ def _planned(scenarios: Sequence[Scenario], asked: Sequence[float | None], log: 
     if log is None or len(logged) == 1:
         check_writable(log)
     else:
-        try:
-            log.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{log}: several runs write their logs into a folder: {error.strerror}") from error
         paths = {name: log / f"{name}.csv" for name in paths}
     return [Evaluation(scenario, paths.get(name_of(scenario))) for scenario in scenarios]
+
+
+def _make_folder(logs: Collection[Path]) -> None:
+    """Make the folder of several logs."""
+    for log in logs if len(logs) > 1 else ():
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{log.parent}: several runs write their logs into a folder: {error.strerror}") from error
 
 
 def _write_report(path: Path, found: Sequence[Evaluated], traces: _TraceFiles) -> None:

@@ -23,6 +23,7 @@ from app.commands.novapast import NovaAsked, NovaPast, nova_past, of_nova, parse
 from app.commands.output import STDERR, STDOUT, interruptible, print_json, progress_bar, waiting
 from app.commands.words import counted
 from app.commands.workloads import eviction_policy, promise_of, sla_of
+from app.domain.errors import Unavailable
 from app.domain.inputs import InputError, parse_nodes, parse_told_duration
 from app.domain.policies import FORECAST, protected_policy
 from app.domain.times import DAY_US, SECOND_US, from_datetime
@@ -219,13 +220,24 @@ def _sources(asked: _ImportAsked) -> list[str]:
     return [str(path) for path in (*asked.on_demand, *asked.spot)] or [asked.nova.name if asked.nova else ""]
 
 
+@contextmanager
+def _telling(state: str) -> Iterator[None]:
+    """Say what is kept, if Ctrl-C or the loss of the database ends what is done meanwhile."""
+    try:
+        with interruptible(state):
+            yield
+    except Unavailable as error:
+        error.add_note(state)
+        raise
+
+
 async def _import(wanted: Import, settings: Settings, wait_s: float, *, restart: bool) -> tuple[Imported, Run | None]:
     from app.processes.import_wiring import open_imports  # noqa: PLC0415 - the service's libraries are slow to load
 
     async with open_imports(settings) as imports:
         if restart:
             await imports.abandon(wanted.cloud)
-        with interruptible(_PARTLY), progress_bar("importing") as progress:
+        with _telling(_PARTLY), progress_bar("importing") as progress:
             imported = await imports.run(wanted, progress)
         if imported.run is not None and wait_s and wanted.policy.guarantee is not Guarantee.NONE:
             STDERR.print(
@@ -233,7 +245,7 @@ async def _import(wanted: Import, settings: Settings, wait_s: float, *, restart:
                 "compiles before its first table, which takes a minute, and longer on a busy machine[/dim]",
                 soft_wrap=True,
             )
-            with interruptible(_WHOLE), waiting("waiting for the first table"):
+            with _telling(_WHOLE), waiting("waiting for the first table"):
                 return imported, await imports.wait_for_table(imported, wait_s)
         return imported, imported.run
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISREG
 
@@ -17,9 +17,11 @@ _NAMED = 3
 def telling_kept(files: Sequence[Path | None], *, more: str = "") -> Iterator[None]:
     """Say which of these files have come meanwhile, if Ctrl-C or a lost output ends what is done; then `more`.
 
-    The files themselves are looked at, because other processes may write them.
+    The files themselves are looked at, because other processes may write them. Folders that were made for them and
+    stay empty are removed.
     """
     before = {path: _mark(path) for path in files if path is not None}
+    missing = {folder for path in before for folder in path.parents if not folder.exists()}
 
     def told() -> str:
         new = [str(path) for path, mark in before.items() if _mark(path) not in {None, mark}]
@@ -32,6 +34,10 @@ def telling_kept(files: Sequence[Path | None], *, more: str = "") -> Iterator[No
     except (OutputLost, WorkEnded) as error:
         error.add_note(told())
         raise
+    finally:
+        for folder in sorted(missing, key=lambda one: len(one.parts), reverse=True):
+            with suppress(OSError):  # something is in it, or it was never made
+                folder.rmdir()
 
 
 def _mark(path: Path) -> tuple[int, ...] | None:

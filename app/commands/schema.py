@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.commands.changing import was_asked
-from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
+from app.commands.configuring import DatabaseUrl, DataDir, database_options, read_settings, tell_database
 from app.commands.options import Json
 from app.commands.output import print_json
 
@@ -45,7 +45,7 @@ def downgrade(*, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> 
     except wiring.DowngradeRefused as error:
         sys.stderr.write(f"tenure: {error}\n")
         raise typer.Exit(1) from None
-    was_asked("db status")
+    was_asked("db status" + database_options(data_dir=data_dir, database_url=database_url))
     typer.echo(f"schema {standing.revision}")
 
 

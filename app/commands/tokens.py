@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from app.commands.changing import changing
-from app.commands.configuring import DatabaseUrl, DataDir, read_settings, tell_database
+from app.commands.configuring import DatabaseUrl, DataDir, database_options, read_settings, tell_database
 from app.commands.fitting import Column, print_fitting
 from app.commands.options import Json
 from app.commands.output import STDOUT, print_json
@@ -64,8 +64,9 @@ def create(
     expires_us = None if expires is None else parse_duration(expires)
     if expires_us == 0:
         raise InputError("--expires must be longer than nothing")
+    of = database_options(data_dir=data_dir, database_url=database_url)
     made = _with_keeper(
-        _changing(lambda keeper: keeper.create(name, role, cloud, expires_us), _REVOKE.format(name)),
+        _changing(lambda keeper: keeper.create(name, role, cloud, expires_us), of, _REVOKE.format(name + of)),
         data_dir=data_dir,
         database_url=database_url,
     )
@@ -91,13 +92,16 @@ def revoke(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Revoke a token. A running process may still accept it for a few seconds."""
-    revoking = _changing(lambda keeper: keeper.revoke_named(name))
+    of = database_options(data_dir=data_dir, database_url=database_url)
+    revoking = _changing(lambda keeper: keeper.revoke_named(name), of)
     _with_keeper(revoking, data_dir=data_dir, database_url=database_url)
 
 
-def _changing(use: Callable[[TokenKeeper], Awaitable[T]], then: str = "") -> Callable[[TokenKeeper], Awaitable[T]]:
+def _changing(
+    use: Callable[[TokenKeeper], Awaitable[T]], of: str, then: str = ""
+) -> Callable[[TokenKeeper], Awaitable[T]]:
     async def change(keeper: TokenKeeper) -> T:
-        with changing("token list", then):
+        with changing(f"token list{of}", then):
             return await use(keeper)
 
     return change

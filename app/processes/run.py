@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -70,7 +71,7 @@ def serve(settings: Settings, steps: Steps, *, with_worker: bool) -> None:
         with steps.step("preparing the engine; a first start compiles it, which may take some minutes"):
             warm_up()
         with steps.step(f"starting {database_words(settings)}"), interrupts.held():
-            url = stack.enter_context(database_url(settings))
+            url = stack.enter_context(database_url(settings, rest=interrupts.rest))
         here = settings.model_copy(update={"database_url": url})
         at_last(partial(upgrade, url, timeout_s=settings.database_timeout_s))
         starting = stack.enter_context(ExitStack())
@@ -152,6 +153,14 @@ class _Interrupts:
             self._holding = False
             if self._noted:
                 raise KeyboardInterrupt
+
+    def rest(self, seconds: float) -> None:
+        """Pause within a held block, where nothing is half started: an interrupt ends it."""
+        self._holding = False
+        if self._noted:
+            raise KeyboardInterrupt
+        time.sleep(seconds)
+        self._holding = True
 
 
 class ReadyServer(uvicorn.Server):

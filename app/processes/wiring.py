@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 
@@ -33,15 +34,18 @@ __all__ = ["LOG_FORMAT", "DowngradeRefused"]
 
 
 @contextmanager
-def database_url(settings: Settings, *, create: bool = True) -> Iterator[str]:
+def database_url(
+    settings: Settings, *, create: bool = True, rest: Callable[[float], None] = time.sleep
+) -> Iterator[str]:
     """Yield the URL of the configured database or of the service's own, which is started if it does not run.
 
+    There is a `rest` between two tries to start it.
     The last process to leave stops the service's own. Without `create`, raises NoDatabase if it does not exist yet.
     """
     if settings.database_url is not None:
         yield settings.database_url
     else:
-        with embedded_url(settings.data_dir, create=create) as url:
+        with embedded_url(settings.data_dir, create=create, rest=rest) as url:
             yield url
 
 

@@ -10,16 +10,16 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
 import psutil
 import psycopg
 import pytest
+from private_servers import Holder, ask, server_pid, temporary_data_dir
 from sqlalchemy import create_engine
 
 from app.domain.inputs import InputError, NoDatabase
@@ -27,43 +27,6 @@ from app.platform.database import embedded
 from app.platform.database.database import parse_url
 from app.platform.database.embedded import embedded_url
 from app.platform.database.signals import _libpq_url
-
-# Holds the server until its standard input ends, as the service does until it is told to stop.
-_HOLDER = """
-import sys
-from pathlib import Path
-from app.platform.database.embedded import embedded_url
-with embedded_url(Path(sys.argv[1])) as url:
-    print(url, flush=True)
-    sys.stdin.read()
-"""
-
-
-class Holder:
-    """A process that uses the private server."""
-
-    def __init__(self, data_dir: Path, python: str = sys.executable, **popen: object) -> None:
-        self._process = subprocess.Popen(
-            [python, "-c", _HOLDER, str(data_dir)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            **popen,
-        )
-
-    def url(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-    def leave(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        assert self._process.wait(30) == 0
-
-    def kill(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait(30)
 
 
 @pytest.fixture
@@ -80,14 +43,6 @@ def data_dir() -> Iterator[Path]:
         yield path
 
 
-@contextmanager
-def temporary_data_dir() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="tenure-embedded-") as directory:
-        path = Path(directory) / "some" / "where"
-        yield path
-        stop(path)
-
-
 @pytest.fixture
 def bystander() -> Iterator[subprocess.Popen[bytes]]:
     """A process that has nothing to do with any server."""
@@ -95,29 +50,6 @@ def bystander() -> Iterator[subprocess.Popen[bytes]]:
     yield process
     process.kill()
     process.wait()
-
-
-def server_pid(data_dir: Path) -> int | None:
-    """The running server's process id."""
-    try:
-        pid = int((data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
-    except FileNotFoundError:
-        return None
-    return pid if psutil.pid_exists(pid) else None
-
-
-def stop(data_dir: Path) -> None:
-    pid = server_pid(data_dir)
-    if pid is not None:
-        os.kill(pid, signal.SIGQUIT)
-        psutil.Process(pid).wait(30)
-
-
-def ask(url: str, question: str) -> object:
-    with psycopg.connect(url, autocommit=True) as connection:
-        row = connection.execute(question).fetchone()
-    assert row is not None
-    return row[0]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has the server run as another user")

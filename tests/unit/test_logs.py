@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
 from textwrap import dedent
 
 import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from app.platform.telemetry.context import keep_secret, shown
+from app.platform.telemetry.logs import _LEFT_OPEN
 
 SCOPE = {
     "state": {"request_id": "req-1", "operation": "show_cloud"},
@@ -45,6 +48,7 @@ def test_lines_of_this_service_and_of_its_libraries_have_one_form() -> None:
         logger.debug("too low")
         logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
         logging.getLogger("uvicorn.error").info("too chatty")
+        logging.getLogger("uvicorn.error").error("ASGI callable returned without completing response.")
         logging.getLogger("alembic.runtime.migration").info("Running upgrade 0001 -> 0002")
         logging.getLogger("apscheduler.scheduler").warning("skipped: maximum number of running instances reached")
         logging.getLogger("apscheduler.executors.default").error("Job raised an exception")
@@ -61,6 +65,10 @@ def test_lines_of_this_service_and_of_its_libraries_have_one_form() -> None:
             "cloud": "nor%0Ath", "status": 200,
         },
     ]  # fmt: skip
+
+
+def test_the_error_that_is_left_out_is_still_the_servers_own() -> None:
+    assert _LEFT_OPEN in inspect.getsource(RequestResponseCycle.run_asgi)
 
 
 def test_lines_know_the_request_or_the_run_that_they_belong_to() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -9,15 +10,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from typer.testing import CliRunner
 
 from app.cli import command_line
-from app.commands import changing
+from app.commands import changing, imports, tokens
+from app.commands import evaluation as evaluation_command
 from app.commands.exits import exit_of
 from app.commands.keeping import telling_kept
+from app.domain.errors import LogUnavailable
 from app.domain.inputs import InputError, OutputLost, ReaderGone, WorkEnded
+from app.domain.values import Role
 from app.workbench.wholefiles import check_apart, whole_file
 
 COMMAND = [sys.executable, str(Path(__file__).parents[2] / "tenure_command.py")]
@@ -95,6 +100,49 @@ def test_a_change_is_told_though_its_answer_is_lost() -> None:
     look = "it may have been done all the same: look with `tenure token list`; its value is lost"
     assert exit_of(gone) == (3, f"standard output: Broken pipe; {look}")
     assert exit_of(full) == (3, f"standard output: full; {look}")
+
+
+def test_the_advice_names_the_database_that_the_command_was_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(changing, "_asked", [])
+    monkeypatch.setattr(tokens, "_with_keeper", lambda change, **_: asyncio.run(change(AsyncMock())))
+    monkeypatch.setattr(tokens, "print_json", lambda _: None)
+    monkeypatch.setattr(tokens, "_fields", lambda _: {})
+    tokens.create("t1", role=Role.READER, data_dir="my data", as_json=True)
+    revoking = "its value is lost: `tenure token revoke t1 --data-dir 'my data'` ends it"
+    assert changing.told_of_changes().endswith(f"`tenure token list --data-dir 'my data'`; {revoking}")
+    tokens.revoke("t1", database_url="postgresql://me:secret@db/tenure")
+    assert changing.told_of_changes().endswith("`tenure token list --database-url 'postgresql://me:***@db/tenure'`")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_folder_for_logs_that_never_come_is_removed(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = traces / "deep" / "logs"
+    words = evaluation(traces, "--log", str(folder), "--sla", "0.01,0.02")
+    words.remove("--no-sla")
+
+    def lost(*_: object, **__: object) -> None:
+        assert folder.is_dir()
+        raise OutputLost("the disk is full")
+
+    monkeypatch.setattr(evaluation_command, "_run", lost)
+    done = CliRunner().invoke(command_line(), words)
+    assert (type(done.exception), done.exception.__notes__) == (OutputLost, ["nothing is kept"])
+    assert not (traces / "deep").exists()
+    (traces / "deep").mkdir()
+    CliRunner().invoke(command_line(), words)
+    assert (traces / "deep").exists()
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("state", ["what was written is kept", "the past is in the log as a whole"])
+def test_an_import_that_loses_its_database_says_what_is_kept(state: str) -> None:
+    telling = imports._telling({words[: len(state)]: words for words in (imports._PARTLY, imports._WHOLE)}[state])
+    with pytest.raises(LogUnavailable) as raised, telling:
+        raise LogUnavailable("the database could not be reached, or did not answer in time")
+    assert exit_of(raised.value).code == 3
+    assert f"did not answer in time; {state}" in exit_of(raised.value).sentence
 
 
 def test_a_file_that_cannot_be_written_after_the_work_is_not_bad_input(tmp_path: Path) -> None:

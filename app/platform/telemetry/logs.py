@@ -30,6 +30,8 @@ _LIBRARIES = {"alembic": logging.WARNING, "apscheduler": logging.CRITICAL, "psyc
 The worker's scheduler warns of turns that it skips because the previous one still runs, which is intended, and of jobs
 that failed, which the worker tells itself. The driver warns of connections that it closes; whoever needed one tells.
 """
+_LEFT_OPEN = "ASGI callable returned without completing response."
+"""uvicorn's error for an answer that was given up because its reader took nothing; who gave it up has told so."""
 
 
 class RequestLog:
@@ -67,8 +69,13 @@ def start_logging(process: str, level: str, form: str, *, requests: bool, stream
     logging.getLogger("app").setLevel(lowest)
     for name, least in _LIBRARIES.items():
         logging.getLogger(name).setLevel(logging.DEBUG if lowest <= logging.DEBUG else least)
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     sys.excepthook = _log_crash
     REQUESTS.open(lowest if requests else logging.CRITICAL + 1, _request_logger(form, common, stream))
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return record.msg != _LEFT_OPEN
 
 
 def _formatter(form: str, common: list[Processor], *, colors: bool) -> ProcessorFormatter:
