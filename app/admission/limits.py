@@ -10,6 +10,10 @@ from app.domain.requests import Operation, StartRequest
 from app.domain.values import Clock, Guarantee, Market
 from app.engine.cloud import Cloud
 
+MOST_NODES = 20_000
+"""The limit of nodes in a cloud."""
+MOST_FLAVORS = 300
+"""The limit of flavors in a cloud. Each has curves of its own in every table."""
 MOST_CLASSES = 100
 """The limit of promised probabilities in a cloud. Callers choose them freely, and the state keeps each for ever."""
 MOST_RUNNING = 250_000

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from app.domain.errors import TimeAhead, TimeBackwards, TimeMissing, TimeUnexpected
-from app.domain.times import SECOND_US, to_datetime
+from app.domain.times import DAY_US, LONGEST_LIFETIME_US, SECOND_US, to_datetime
 from app.domain.values import Clock
 from app.engine.cloud import Cloud
 
 _JUMP = '{"policy": {}, "at": TIME, "jump": true}'
 _BORN = "; a cloud that is created with `at` begins there, and not in 1970"
+
+
+LONGEST_STEP_US = LONGEST_LIFETIME_US
+"""The furthest that any request moves an external clock: some ten years. Tables go through all of a cloud's time."""
 
 
 def is_external(cloud: Cloud) -> bool:
@@ -17,7 +21,7 @@ def is_external(cloud: Cloud) -> bool:
 
 
 def time_of_change(cloud: Cloud, requested_us: int | None, server_us: int, *, jump: bool) -> int:
-    """Return the time of an operator's change. With `jump` it may be any time ahead of an external clock."""
+    """Return the time of an operator's change. With `jump` it may be further ahead than the policy's step."""
     return _any_time_of(cloud, requested_us, server_us) if jump else time_of(cloud, requested_us, server_us)
 
 
@@ -46,15 +50,23 @@ def check_clock(cloud: Cloud, requested_us: int | None) -> None:
 
 def is_ahead(cloud: Cloud, at_us: int) -> bool:
     """Return True if this time is further ahead of an external clock than one request may move it."""
-    step_us = cloud.policy.clock_step_us
-    return is_external(cloud) and step_us is not None and at_us - cloud.at_us > step_us
+    step_us = min(cloud.policy.clock_step_us or LONGEST_STEP_US, LONGEST_STEP_US)
+    return is_external(cloud) and at_us - cloud.at_us > step_us
 
 
 def _any_time_of(cloud: Cloud, requested_us: int | None, server_us: int) -> int:
-    """Return the time that a request means. A log's time never runs backwards, even if the server's clock does."""
+    """Return the time that a request means. A log's time never runs backwards, even if the server's clock does.
+
+    Raise TimeAhead if it is further ahead than any request may move an external clock.
+    """
     check_clock(cloud, requested_us)
     if requested_us is None:
         return cloud.present_us(server_us)
     if requested_us < cloud.at_us:
         raise TimeBackwards(f"the cloud's time is {to_datetime(cloud.at_us).isoformat()} already")
+    if requested_us - cloud.at_us > LONGEST_STEP_US:
+        raise TimeAhead(
+            f"the cloud's time is {to_datetime(cloud.at_us).isoformat()}; no request moves it by more than"
+            f" {LONGEST_STEP_US // DAY_US} days{_BORN if cloud.created_us == 0 else ''}"
+        )
     return requested_us

@@ -12,7 +12,9 @@ from app.commands.changing import changing
 from app.commands.options import on_cloud
 from app.commands.output import print_json, print_text
 from tenure_client import TenureClient, json_of
-from tenure_client.forms.nodes import VictimAnswer
+from tenure_client.forms.nodes import ResourcesAnswer, VictimAnswer
+
+_LEFT_OUT = "as it is if left out, and 0 if it is not to be counted any more."
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +44,7 @@ def observe(
     before = "" if answer.former_node is None else f", and not as it was known to on {answer.former_node}"
     print_text(Text(f"{answer.id} runs on {node}{before}" if answer.changed else f"{answer.id}: nothing new"))
     if answer.capacity is not None:
-        print_text(Text(f"{node} is larger than was known: it has {answer.capacity.cores} cores"))
+        print_text(Text(f"{node} is larger than was known: it has {_capacity_in_words(answer.capacity)}"))
     _print_victims(answer.victims)
 
 
@@ -70,18 +72,27 @@ def resize(
     node: Annotated[str, typer.Argument(metavar="NODE", help="The node.")],
     *,
     cores: Annotated[int, typer.Option(metavar="N", min=1, help="Its cores.")],
-    memory: Annotated[int, typer.Option(metavar="MIB", min=0, help="Its memory in MiB; 0: not counted.")] = 0,
-    disk: Annotated[int, typer.Option(metavar="GIB", min=0, help="Its disk in GiB; 0: not counted.")] = 0,
+    memory: Annotated[int | None, typer.Option(metavar="MIB", min=0, help=f"Its memory in MiB; {_LEFT_OUT}")] = None,
+    disk: Annotated[int | None, typer.Option(metavar="GIB", min=0, help=f"Its disk in GiB; {_LEFT_OUT}")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Let a node have another capacity. Spot instances that do not fit in it are evicted, the youngest first."""
+    """Let a node have another capacity. Spot instances that do not fit in it are evicted, the youngest first.
+
+    Memory and disk that are not named stay as they are.
+    """
     with changing(f"status --cloud {cloud}"):
         answer = client.resize_node(cloud, node, cores, memory, disk)
     if as_json:
         print_json(json_of(answer))
         return
-    print_text(Text(f"{node} has {cores} cores"))
+    print_text(Text(f"{node} has {_capacity_in_words(answer.capacity)}"))
     _print_victims(answer.victims)
+
+
+def _capacity_in_words(capacity: ResourcesAnswer) -> str:
+    memory = f"{capacity.memory_mib} MiB of memory" if capacity.memory_mib else "memory is not counted"
+    disk = f"{capacity.disk_gib} GiB of disk" if capacity.disk_gib else "disk is not counted"
+    return f"{capacity.cores} cores; {memory}; {disk}"
 
 
 def _print_victims(victims: list[VictimAnswer]) -> None:

@@ -21,7 +21,7 @@ from app.domain.inputs import InputError, parse_bytes, parse_duration, parse_nod
 from app.domain.policies import FORECAST, new_policy
 from app.domain.strata import BOUNDARIES, MOST_BOUNDARIES
 from app.domain.times import DAY_US
-from app.domain.values import Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
+from app.domain.values import MOST_CORES, Clock, EvictionPolicy, Forecast, Guarantee, Placement, Policy
 from app.workbench.tally import Scenario
 from app.workbench.wholefiles import check_apart, whole_file
 from app.workbench.workload import Workload, load_workload, read_trace, write_trace
@@ -97,7 +97,7 @@ def synth(
     *,
     days: Annotated[float, typer.Option(help="Length of the trace.")] = 10,
     mean_utilisation: Annotated[float, typer.Option(help="Expected number of cores in use.")] = 21.8,
-    cores: Annotated[int, typer.Option(min=1, max=65_536, help="Cores of each instance.")] = 1,
+    cores: Annotated[int, typer.Option(min=1, max=MOST_CORES, help="Cores of each instance.")] = 1,
     seed: options.Seed = 0,
     run_on: Annotated[
         bool, typer.Option("--run-on", help="Write no lifetime for what runs on when the trace ends; for an import.")
@@ -210,7 +210,7 @@ def policy_of(
         seed=seed,
         strata_us=strata_of(strata),
         min_windows=min_windows,
-        clock_step_us=None,  # a workload may be idle for as long as it likes
+        clock_step_us=None,  # a workload may be idle for years
     )
 
 

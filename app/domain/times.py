@@ -29,8 +29,8 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @lru_cache(maxsize=64)  # all decisions of a batch have one time
 def to_datetime(at_us: int) -> datetime:
-    """Aware UTC datetime of a time in microseconds."""
-    return _ZERO + at_us * _MICROSECOND
+    """Aware UTC datetime of a time in microseconds. Later than the year 9999, as an end may be, reads as its end."""
+    return _ZERO + min(at_us, MAX_TIME_US) * _MICROSECOND
 
 
 def from_datetime(at: datetime) -> int:
@@ -39,8 +39,8 @@ def from_datetime(at: datetime) -> int:
 
 
 def rfc3339(at_us: int) -> str:
-    """Return a time as RFC 3339: 1500000 -> '1970-01-01T00:00:01.500000Z'."""
-    return (_PLAIN_ZERO + at_us * _MICROSECOND).isoformat() + "Z"
+    """Return a time as RFC 3339: 1500000 -> '1970-01-01T00:00:01.500000Z'. Later than 9999 reads as its end."""
+    return (_PLAIN_ZERO + min(at_us, MAX_TIME_US) * _MICROSECOND).isoformat() + "Z"
 
 
 def from_rfc3339(text: str) -> int:

@@ -205,6 +205,10 @@ class Resources(NamedTuple):
     disk_gib: int = 0
 
 
+MOST_CORES = 65_536
+"""The most cores that a node may have, and a flavor."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProposedMove:
     """A move of an instance from one node to another, which has room for it at once."""

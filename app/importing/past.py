@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.admission.limits import MOST_FLAVORS, MOST_NODES
+from app.admission.moments import LONGEST_STEP_US
 from app.domain.inputs import InputError
 from app.domain.names import flavor_name, node_name
-from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US
-from app.domain.values import NAME_PATTERN, EvictionPolicy, Resources
+from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US, age_text
+from app.domain.values import MOST_CORES, NAME_PATTERN, EvictionPolicy, Resources
 from app.importing.rules.pastrules import LINES_NAMED, PastRule, RuleCounts
 from app.importing.rules.records import FileLine, PastInstance
 from app.importing.store.scratch import Scratch
 
 _LONGEST_NAME = 255
 _MOST_PIECES = 10_000
-_MOST_FLAVORS = 1_000
-_MOST_CORES = 65_536
+_LONGEST_STEP_DAYS = LONGEST_STEP_US // DAY_US
 _EDGE_US = 60 * SECOND_US
 _LONG_GAP_US = DAY_US
 _NAME = re.compile(NAME_PATTERN)
@@ -62,7 +63,7 @@ def parse_sizes(text: str) -> Sizes:
         return Sizes(doubling=True)
     found = [_NAMED_FLAVOR.fullmatch(part.strip()) for part in text.split(",")]
     named = [(match[1], int(match[2])) for match in found if match is not None]
-    sizes = {cores for _, cores in named if 1 <= cores <= _MOST_CORES}
+    sizes = {cores for _, cores in named if 1 <= cores <= MOST_CORES}
     if len(named) < len(found) or len(sizes) < len(found) or len(dict(named)) < len(found):
         raise InputError(f"--flavors {text!r} is not exact, doubling, or different flavors like small=1,large=4")
     return Sizes(tuple(sorted(named, key=lambda flavor: flavor[1])))
@@ -114,6 +115,7 @@ class Past:
         self._name_counts: dict[str, int] = {}
         self.eviction_policy: EvictionPolicy | None = None
         if wishes.nodes is not None:
+            _check_bounds(len(wishes.nodes), max(wishes.nodes).cores)
             _check_sizes(wishes.nodes, wishes.sizes)
             self.nodes = [(node_name(index), capacity) for index, capacity in enumerate(wishes.nodes)]
 
@@ -148,8 +150,8 @@ class Past:
     def add_flavor(self, name: str, demand: Resources) -> None:
         """Add a flavor of the history. Raises InputError if there are too many to forecast each."""
         self.flavors.setdefault(name, demand)
-        if len(self.flavors) > _MOST_FLAVORS:
-            raise InputError(f"more than {_MOST_FLAVORS} flavors: give a few with --flavors, such as doubling")
+        if len(self.flavors) > MOST_FLAVORS:
+            raise InputError(f"more than {MOST_FLAVORS} flavors: give a few with --flavors, such as doubling")
 
     def take(self, instance: PastInstance) -> None:
         """Keep an instance, under another name if its own is taken."""
@@ -189,7 +191,12 @@ class Past:
         return Span(begin_us, end_us, self._note_gaps(), step_count)
 
     def _check_platform(self, nodes: list[tuple[str, Resources]]) -> None:
-        """Raise InputError if nothing of this past could ever run: it would be a log of rejections alone."""
+        """Raise InputError if no cloud may be that large, or if nothing of this past could ever run.
+
+        The log of such a past would have rejections alone.
+        """
+        added_count, added_cores = self.scratch.most_added()
+        _check_bounds(len(nodes) + added_count, max(self.node_cores() or 0, added_cores))
         if (
             nodes
             and self.flavors
@@ -210,13 +217,29 @@ class Past:
             self.findings.add_many(rule, *self.scratch.places(condition, values, LINES_NAMED, line))
 
     def _note_gaps(self) -> int:
-        """Count long gaps; return the time that is cut out of them."""
+        """Count long gaps; return the time that is cut out of them.
+
+        Raises InputError if what is left of one is longer than any cloud may be led on at once.
+        """
         longest_us, cut_us = self.wishes.longest_gap_us, 0
         rule = PastRule.LONG_GAP if longest_us is None else PastRule.GAP_SHORTENED
         for place, gap_us in self.scratch.gaps(_LONG_GAP_US if longest_us is None else longest_us):
+            if min(gap_us, longest_us or gap_us) > LONGEST_STEP_US:
+                raise InputError(
+                    f"{self.told(place)}: nothing happens in the {age_text(gap_us)} before it, and {_LONGEST_STEP_DAYS}"
+                    " days is the longest that a log takes: cut such gaps with --longest-gap, for example to 30d"
+                )
             self.findings.add(rule, place)
             cut_us += gap_us - longest_us if longest_us is not None else 0
         return cut_us
+
+
+def _check_bounds(node_count: int, cores: int) -> None:
+    """Raise InputError if a cloud may not have so many nodes at once, or a node so many cores."""
+    if node_count > MOST_NODES:
+        raise InputError(f"{node_count} nodes are too many: a cloud has {MOST_NODES} nodes at most")
+    if cores > MOST_CORES:
+        raise InputError(f"a node of {cores} cores is too large: a node has {MOST_CORES} cores at most")
 
 
 def _check_sizes(nodes: Sequence[Resources], sizes: Sizes | None) -> None:

@@ -205,7 +205,7 @@ class NovaBuyer(Buyer):
         if pool.min_lease_s is None or self._client.cloud(pool.cloud).policy.guarantee == "none":
             return wanted_s
         (quote,) = self._client.quotes(
-            pool.cloud, flavor=pool.flavor, eviction_probability=pool.eviction_probability, lifetime_s=wanted_s
+            pool.cloud, flavor=pool.flavor, eviction_probability=pool.eviction_probability
         ).quotes
         return max(min(wanted_s, int(quote.lifetime_s or 0) - 1), pool.min_lease_s)
 

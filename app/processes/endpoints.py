@@ -160,7 +160,12 @@ ENDPOINTS = (
         forecasts.read_quotes,
         role=Role.PROJECT_READER,
         query=forecast_wire.QuotesQuery,
-        errors=(errors.FlavorNotFound, errors.TableNotFound),
+        errors=(
+            errors.FlavorNotFound,
+            errors.TableNotFound,
+            errors.LifetimeOutOfBounds,
+            errors.ProbabilityOutOfBounds,
+        ),
         query_example={"flavor": "small", "eviction_probability": 0.05, "lifetime_s": 3600},
     ),
     Served(

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from app.admission.bounds import check_bounds
 from app.admission.decide import decide_confirmation, decide_drill, decide_node_removal, drill_victim
 from app.admission.extend import decide_extension
+from app.admission.limits import MOST_FLAVORS, MOST_NODES
 from app.admission.observe import decide_node_resize
 from app.admission.outcomes import Change, Changed, Extended, Moved, Observed, Outcome, Started, Step, Stopped
 from app.admission.quote import Quotes
@@ -59,11 +60,6 @@ from app.scheduling.slots import beside, has_few_rows
 from app.scheduling.store.clouds import Clouds
 
 T = TypeVar("T", bound=Outcome)
-
-MOST_NODES = 20_000
-"""The number of nodes that a cloud may have."""
-MOST_FLAVORS = 300
-"""The number of flavors that a cloud may have. Each has curves of its own in every table."""
 
 _ATTAINMENTS_AT_ONCE = 2
 """Each has a copy of a large cloud's instances, some 20 MB."""
@@ -120,7 +116,7 @@ class Scheduler:
         """Put a change of the policy in force. The kind of clock cannot change, for the log's times would lose their
         meaning.
 
-        With `jump`, `at_us` may be any time ahead of an external clock; the log continues from there.
+        With `jump`, `at_us` may be further ahead of an external clock than its step; the log continues from there.
         """
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
@@ -177,13 +173,19 @@ class Scheduler:
 
         return _deadlines((await self.change(name, decide, at_us)).events)
 
-    async def resize_node(self, name: str, node: str, capacity: Resources, at_us: int | None) -> dict[str, int | None]:
-        """Let a node have another capacity. Return the spot instances evicted from it as `remove_node` does."""
+    async def resize_node(
+        self, name: str, node: str, change: Callable[[Resources], Resources], at_us: int | None
+    ) -> tuple[Resources, dict[str, int | None]]:
+        """Let a node have another capacity. Return it, and the spot instances evicted as `remove_node` does."""
+        found: list[Resources] = []
 
         def decide(cloud: Cloud, now_us: int) -> Sequence[Event]:
-            return decide_node_resize(cloud, find_node(cloud, node), capacity, now_us)
+            known = find_node(cloud, node)
+            found[:] = [change(known.capacity)]
+            return decide_node_resize(cloud, known, found[0], now_us)
 
-        return _deadlines((await self.change(name, decide, at_us)).events)
+        deadlines = _deadlines((await self.change(name, decide, at_us)).events)
+        return found[0], deadlines
 
     async def drill(self, name: str, instance_id: str | None, at_us: int | None) -> InstanceEvicted:
         """Evict one spot instance as a test, the named one or the youngest. Raise DrillImpossible if there is none."""

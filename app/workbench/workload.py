@@ -21,12 +21,11 @@ from app.domain.inputs import InputError, parse_whole
 from app.domain.names import flavor_name
 from app.domain.requests import StartRequest, StopRequest
 from app.domain.times import MAX_TIME_US, SECOND_US, parse_seconds, seconds_text
-from app.domain.values import Market, Resources
+from app.domain.values import MOST_CORES, Market, Resources
 from app.workbench.packed import unpacked
 
 CSV_HEADER = ["start_s", "lifetime_s", "cores"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
-_MOST_CORES = 65_536
 
 WorkloadStep = StartRequest | StopRequest
 
@@ -166,7 +165,7 @@ def _time(text: str, place: str) -> int:
 
 def _cores(text: str, place: str) -> int:
     return _number(
-        parse_whole, text, (1, _MOST_CORES), f"{place}: {text!r} is not a number of cores from 1 to {_MOST_CORES}"
+        parse_whole, text, (1, MOST_CORES), f"{place}: {text!r} is not a number of cores from 1 to {MOST_CORES}"
     )
 
 

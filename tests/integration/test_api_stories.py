@@ -258,7 +258,14 @@ def pages(client: httpx2.Client, href: str, kind: str, key: str) -> list[list[An
 @pytest.fixture(scope="module")
 def learned(service: Service) -> Caller:
     """A cloud on an external clock whose history has evictions, an hour after its first table."""
-    policy = {"clock": "external", "warm_up_s": 0, "sample_count": 500, "horizon_s": 86400, "table_max_age_s": 43200}
+    policy = {
+        "clock": "external",
+        "warm_up_s": 0,
+        "sample_count": 500,
+        "horizon_s": 86400,
+        "table_max_age_s": 43200,
+        "highest_probability": 0.5,
+    }
     caller = Caller(service.client, policy | {"forecast": "replay"})
     caller.furnish(nodes=2)
     for hour in range(24):

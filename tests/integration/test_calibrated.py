@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from api_service import TOKEN, Service
 from test_api_errors import check
+from typer.testing import CliRunner
 
 from app.admission.decide import decide_start
+from app.cli import command_line
 from app.clusters.rules.advice import AdviceTerms, hazards_of, plan_checkpoints
 from app.domain import errors
 from app.domain.events.wire import of_wire
@@ -89,6 +91,44 @@ def test_quotes_are_never_certain_and_rest_on_no_samples(client: httpx2.Client) 
     assert quote(client, slots=0, lifetime_s=60)["lifetime_s"] == 0
     by_slots = [quote(client, slots=slots, lifetime_s=3600)["estimated_eviction_probability"] for slots in range(1, 33)]
     assert by_slots == sorted(by_slots, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "says"),
+    [
+        ({"eviction_probability": 0.5}, errors.ProbabilityOutOfBounds, "ask for 0.2 at most"),
+        ({"lifetime_s": 400 * 86400}, errors.LifetimeOutOfBounds, "declare 31536000 s at most"),
+        ({"lifetime_s": 0}, errors.LifetimeOutOfBounds, "declare 1 s at least"),
+    ],
+)
+def test_what_no_start_may_ask_for_is_not_quoted(
+    client: httpx2.Client, asked: dict[str, float], error: type[Exception], says: str
+) -> None:
+    answer = client.get(f"{PATH}/quotes", params=asked)
+    check(answer, error)
+    assert says in answer.text
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"probability": "50"}, "This cloud promises 20 % at most."),
+        ({"lifetime": "400", "unit": "d"}, "The longest lifetime in this cloud is 365 d."),
+        ({"lifetime": "0"}, "The shortest lifetime in this cloud is 1 s."),
+    ],
+)
+def test_the_page_says_what_may_be_asked_for(client: httpx2.Client, asked: dict[str, str], says: str) -> None:
+    path, signed_in = f"/ui/clouds/{NAME}/quotes", {"Cookie": f"tenure_token={TOKEN}"}
+    page = client.get(path, params=asked, headers=signed_in).text
+    assert says in page
+    assert "How long at" not in page
+    assert "How long at 20" in client.get(path, params={"probability": "20"}, headers=signed_in).text
+
+
+def test_the_command_says_what_may_be_asked_for(service: Service, client: httpx2.Client) -> None:
+    options = ["--url", service.url, "--token", TOKEN, "--cloud", NAME]
+    found = CliRunner().invoke(command_line(), ["quote", *options, "--probability", "0.5"])
+    assert "an eviction probability of 0.5 is too high here: ask for 0.2 at most" in str(found.exception)
 
 
 def test_a_start_is_decided_by_its_quote(client: httpx2.Client) -> None:

@@ -106,7 +106,8 @@ def test_a_node_that_becomes_smaller_evicts_the_youngest_and_no_on_demand_instan
     assert shown(client, "s3")["reason"] == "node_resized"
     assert "b has less capacity" in told(client, "s3")
     assert code(client, f"{PATH}/nodes/a/resize", {"cores": 3}) == "preemptible.node.too_small"
-    assert post(client, f"{PATH}/nodes/b/resize", {"cores": 2, "memory_mib": 8192}, 200)["victims"] == []
+    again = post(client, f"{PATH}/nodes/b/resize", {"cores": 2}, 200)
+    assert again == {"capacity": {"cores": 2, "memory_mib": 8192, "disk_gib": 0}, "victims": []}
 
 
 def test_what_never_ran_does_not_count(client: httpx2.Client) -> None:
@@ -159,7 +160,11 @@ def test_by_client_and_command_and_in_a_batch(service: Service, client: httpx2.C
 
     assert run("observe", "o3", "a", "c1").startswith("o3 runs on a, and not as it was known to on b")
     assert run("observe", "o3", "a", "c1") == "o3: nothing new"
-    assert run("resize", "c", "--cores", "8", "--memory", "8192") == "c has 8 cores"
+    assert run("resize", "c", "--cores", "8") == "c has 8 cores; 8192 MiB of memory; disk is not counted"
+    assert run("resize", "c", "--cores", "8", "--memory", "0", "--disk", "5") == (
+        "c has 8 cores; memory is not counted; 5 GiB of disk"
+    )
+    assert run("resize", "c", "--cores", "9", "--memory", "8192") == "c has 9 cores; 8192 MiB of memory; 5 GiB of disk"
     start(client, "s7", nodes=["c"])
     assert [run("abort", "s7") for _ in range(2)] == ["s7 does not run"] * 2
     assert run("abort", "s2") == "s2 was evicted; nothing was changed"

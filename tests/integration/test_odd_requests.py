@@ -192,6 +192,6 @@ def test_numbers_of_queries_are_written_as_in_bodies(service: Service, query: st
     assert "a number as JSON has it" in answer.text
 
 
-@pytest.mark.parametrize("query", ["limit=5", "limit=5.0"])
-def test_numbers_of_queries_may_have_a_point(service: Service, query: str) -> None:
+@pytest.mark.parametrize("query", ["limit=5", "limit=5.0", "limit=5e0", "limit=1E2"])
+def test_numbers_of_queries_may_have_a_point_and_an_exponent(service: Service, query: str) -> None:
     assert service.client.get(f"/v1/clouds?{query}").status_code == 200

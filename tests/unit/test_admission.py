@@ -10,9 +10,18 @@ import pytest
 from app.admission import limits
 from app.admission.batch import decide_batch, due_table_us
 from app.admission.limits import ids_to_look_up
+from app.admission.moments import LONGEST_STEP_US
 from app.admission.outcomes import Change, Changed, Started, Stopped
 from app.domain import errors
-from app.domain.events import CloudCreated, FlavorAdded, InstanceRejected, InstanceStarted, NodeAdded, Recorded
+from app.domain.events import (
+    CloudCreated,
+    FlavorAdded,
+    InstanceRejected,
+    InstanceStarted,
+    NodeAdded,
+    PolicyChanged,
+    Recorded,
+)
 from app.domain.requests import StartRequest, StopRequest
 from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime
 from app.domain.values import Clock, Guarantee, Market, Policy, Rejection, Resources
@@ -249,7 +258,7 @@ def test_one_request_moves_an_external_clock_by_the_policys_step_at_most():
     assert isinstance(near[0], Started)
     assert isinstance(near[1], errors.TimeAhead)
     free = make_cloud(guarantee=Guarantee.NONE)
-    assert isinstance(decide(free, on_demand("a", "c1", far)).outcomes[0], Started)
+    assert isinstance(decide(free, on_demand("a", "c1", LONGEST_STEP_US)).outcomes[0], Started)
 
 
 def test_ids_that_are_not_shared_are_their_owners():
@@ -271,7 +280,20 @@ def test_ids_that_are_not_shared_are_their_owners():
     assert isinstance(decide(shared, other).outcomes[0], Started)
 
 
-def test_a_jump_that_says_so_goes_as_far_as_it_likes():
+def test_nothing_moves_an_external_clock_further_than_ten_years():
+    cloud, far = make_cloud(), LONGEST_STEP_US + 1
+    jump = Change(lambda cloud, at_us: [PolicyChanged(at_us=at_us, policy=cloud.policy)], far, True)
+    steps = [on_demand("a", "c1", far), spot("b", far), StopRequest("a", far), jump]
+    assert due_table_us(cloud, spot("b", far), None) is None
+    outcomes = decide(cloud, *steps, waited_us=0).outcomes
+    assert [type(outcome) for outcome in outcomes] == [errors.TimeAhead] * 4
+    assert cloud.at_us == 0
+    assert "no request moves it by more than 3660 days; a cloud that is created with `at`" in str(outcomes[3])
+    assert isinstance(decide(cloud, replace(jump, at_us=LONGEST_STEP_US)).outcomes[0], Changed)
+    assert cloud.at_us == LONGEST_STEP_US
+
+
+def test_a_jump_that_says_so_goes_further_than_the_policys_step():
     cloud = make_cloud(clock_step_us=DAY_US)
     (outcome,) = decide(
         cloud, Change(lambda _, at_us: [NodeAdded(at_us=at_us, node="n", capacity=Resources(1))], 90 * DAY_US, True)

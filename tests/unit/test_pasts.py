@@ -27,6 +27,7 @@ from app.domain.values import Guarantee, Market, Policy, Resources
 from app.importing.decide_past import PastDecider
 from app.importing.past import Past, Sizes, Wishes, parse_sizes
 from app.importing.rules.pastrules import RULES, PastRule
+from app.importing.rules.records import PastChange
 from app.importing.store.scratch import Scratch
 from app.workbench.import_formats.files import read_past
 
@@ -273,9 +274,38 @@ def test_sizes() -> None:
 
 def test_too_many_flavors(tmp_path: Path) -> None:
     text = JOBS + "".join(f"0,1,{cores}\n" for cores in range(1, 1100))
-    with pytest.raises(InputError, match="more than 1000 flavors"):
+    with pytest.raises(InputError, match="more than 300 flavors"):
         of(tmp_path, text, nodes=(Resources(2000),))
     assert len(of(tmp_path, text, nodes=(Resources(2000),), sizes=Sizes(doubling=True)).past.flavors) == 12
+
+
+def test_no_cloud_is_imported_that_could_not_be_made(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="20001 nodes are too many: a cloud has 20000 nodes at most"):
+        decided([tmp_path / "none"], [], Wishes(nodes=(Resources(4),) * 20_001))
+    with pytest.raises(InputError, match="a node of 65537 cores is too large: a node has 65536 cores at most"):
+        decided([tmp_path / "none"], [], Wishes(nodes=(Resources(65_537),)))
+    jobs = tmp_path / "jobs.swf"
+    jobs.write_text(f"; MaxNodes: 20001\n; MaxProcs: 20001\n{swf(1, 0, 0, 60, 1)}")
+    with pytest.raises(InputError, match="20001 nodes are too many"):
+        decided([jobs], [], Wishes())
+
+
+def test_nodes_are_counted_that_are_there_at_once() -> None:
+    with Scratch() as scratch:
+        assert scratch.most_added() == (0, 0)
+        for at_us, kind, name, cores in (
+            (1, "node_added", "a", 4), (2, "node_removed", "a", 0), (3, "node_added", "b", 2),
+            (4, "node_added", "c", 2), (5, "node_resized", "c", 9), (6, "node_drained", "c", 0),
+        ):  # fmt: skip
+            scratch.add_change(PastChange(0, at_us, at_us, kind, name, cores))
+        assert scratch.most_added() == (2, 9)
+
+
+def test_a_gap_that_no_clock_may_cross_is_refused(tmp_path: Path) -> None:
+    text = f"{JOBS}0,1,1\n{11 * 366 * 86_400},1,1\n"
+    with pytest.raises(InputError, match="line 3: nothing happens in the 11 years before it, and 3660 days is the"):
+        of(tmp_path, text, nodes=ONE_NODE)
+    assert PastRule.GAP_SHORTENED in of(tmp_path, text, nodes=ONE_NODE, longest_gap_us=HOUR_US).rules()
 
 
 def test_flavors_that_fit_nowhere_are_refused_before_anything_is_read(tmp_path: Path) -> None:

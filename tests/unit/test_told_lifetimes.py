@@ -49,13 +49,20 @@ def test_the_instance_of_the_past_is_told_of_in_the_past() -> None:
     assert "It is extended" not in " ".join(given_in_words(start, is_running=False))
 
 
-@pytest.mark.parametrize("text", ["-1", "-0.5", "-1e20", "316224001"])
+@pytest.mark.parametrize("text", ["-1", "-0.5", "-1e20", "316224001", "1e9", "1e400"])
 def test_a_duration_out_of_range_is_refused_for_that(text: str) -> None:
     with pytest.raises(ValidationError, match="must be from 0 to 316224000 seconds"):
         QuotesQuery.model_validate({"lifetime_s": text})
 
 
-@pytest.mark.parametrize("text", ["--1", "1.1234567", "", "-", "x"])
+@pytest.mark.parametrize("text", ["--1", "1.1234567", "1e-7", "1e99999999999999999999", "007", "", "-", "x"])
 def test_what_is_no_duration_is_refused_for_its_form(text: str) -> None:
     with pytest.raises(ValidationError, match="a number of seconds with at most six decimals"):
         QuotesQuery.model_validate({"lifetime_s": text})
+
+
+@pytest.mark.parametrize(
+    ("text", "us"), [("1e3", 1_000_000_000), ("1.5E-3", 1_500), ("3.16224e8", LONGEST_LIFETIME_US)]
+)
+def test_a_duration_in_a_query_may_have_an_exponent(text: str, us: int) -> None:
+    assert QuotesQuery.model_validate({"lifetime_s": text}).lifetime_us == us

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from app.domain.inputs import InputError
 from app.domain.times import MAX_TIME_US, SECOND_US, parse_seconds
+from app.domain.values import MOST_CORES
 
 JOB_COLUMNS = ("start_s", "lifetime_s", "cores", "count", "input_bytes", "output_bytes")
 MOST_JOBS = 1_000_000
-MOST_CORES = 65_536
 MOST_INSTANCES = 256
 """The most members of a group (see decision 123)."""
 MOST_BYTES = 10**18

@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.admission.bounds import check_lifetime, check_probability
 from app.domain.errors import FlavorNotFound, RunNotFound, TableNotFound
 from app.domain.flavors import check_flavor, told_flavors
 from app.engine.cloud import Cloud
@@ -36,12 +37,15 @@ async def read_quotes(request: Request) -> Response:
 
     Each quote gives the lifetime guaranteed at an eviction probability. With `lifetime_s`, it also gives the eviction
     probability of that lifetime. A flavor without a slot is quoted as the start that would evict overrunning instances,
-    if there are such and the policy lets it.
+    if there are such and the policy lets it. What no start may ask for in this cloud is not quoted.
     """
     query = read_query(request, QuotesQuery)
     name = request.path_params["cloud"]
     table = await reached(request, TableReads).newest(name)
     cloud, now_us = await reached(request, Scheduler).present(name)
+    check_probability(cloud.policy, query.eviction_probability)
+    if query.lifetime_us is not None:
+        check_lifetime(cloud.policy, query.lifetime_us)
     if table is None:
         raise TableNotFound(no_table_yet(name, cloud, now_us))
     probability = query.eviction_probability or cloud.policy.eviction_probability

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.admission.quote import Quotes
-from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime
+from app.domain.numbers import share_text
+from app.domain.times import DAY_US, HOUR_US, SECOND_US, from_datetime, length_text
 from app.domain.values import Guarantee, Policy
 from app.engine.cloud import Cloud, Flavor
 from app.forecast.table import QuantileTable
@@ -117,7 +118,22 @@ def read_form(request: Request, policy: Policy) -> Asked:
     if time_text.strip() and (lifetime_us is None or not 0 <= lifetime_us <= _LONGEST_US):
         problems.append("The lifetime must be a number in the unit beside it, from 0 to ten years.")
         lifetime_us = None
-    return Asked(share_text, time_text, unit, share / 100, lifetime_us, tuple(problems))
+    probability = float(f"{share / 100:.15g}")
+    problems += _out_of_bounds(policy, probability, lifetime_us if "lifetime" in query else None)
+    return Asked(share_text, time_text, unit, probability, lifetime_us, tuple(problems))
+
+
+def _out_of_bounds(policy: Policy, probability: float, lifetime_us: int | None) -> Iterator[str]:
+    """Yield what is wrong with a promise or a lifetime that no start may ask for here."""
+    if policy.least_probability is not None and probability < policy.least_probability:
+        yield f"This cloud promises {share_text(policy.least_probability)} at least."
+    if policy.highest_probability is not None and probability > policy.highest_probability:
+        yield f"This cloud promises {share_text(policy.highest_probability)} at most."
+    shortest_us, longest_us = policy.shortest_lifetime_us, policy.longest_lifetime_us
+    if lifetime_us is not None and lifetime_us < shortest_us:
+        yield f"The shortest lifetime in this cloud is {length_text(shortest_us)}."
+    if lifetime_us is not None and longest_us is not None and lifetime_us > longest_us:
+        yield f"The longest lifetime in this cloud is {length_text(longest_us)}."
 
 
 async def _lines(table: QuantileTable, cloud: Cloud, asked: Asked, now_us: int) -> list[Line]:

@@ -62,6 +62,12 @@ SELECT coalesce(i.file, c.file), coalesce(i.line, c.line), gap_us FROM (
 LEFT JOIN instance i ON what < 2 AND i.id = ref LEFT JOIN change c ON what = 2 AND c.id = ref
 WHERE gap_us > ? ORDER BY 1, 2
 """
+_MOST_ADDED = """
+SELECT coalesce(max(count), 0), coalesce(max(cores), 0) FROM (
+    SELECT cores, sum((kind = 'node_added') - (kind = 'node_removed')) OVER (ORDER BY at_us, file, line, id) AS count
+    FROM change WHERE kind IN ('node_added', 'node_removed', 'node_resized')
+)
+"""
 _STOP_US = (
     "SELECT max(at_us) FROM (SELECT max(start_us) AS at_us FROM instance UNION ALL SELECT max(stop_us) FROM instance"
 )
@@ -94,6 +100,11 @@ class Scratch:
     def add_change(self, change: PastChange) -> None:
         """Keep a change."""
         self._database.execute(f"INSERT INTO change VALUES (NULL, {', '.join('?' * len(change))})", change)
+
+    def most_added(self) -> tuple[int, int]:
+        """Return how many of the nodes that are added are there at once at most, and the most cores of one."""
+        count, cores = self._database.execute(_MOST_ADDED).fetchone()
+        return count, cores
 
     def span_us(self) -> tuple[int, int] | None:
         """Return the times of the first and the last record; None if there are none."""

@@ -11,14 +11,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from app.domain.values import Resources
+from app.domain.values import MOST_CORES, Resources
 
 MARKET = "tenure:market"
 LISTED_AS = "tenure:flavor"
 _SPOT = "spot"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST = 240
-_MOST_CORES = 65_536
 _LARGEST = 1 << 30
 _MIB_PER_GIB = 1024
 
@@ -33,7 +32,7 @@ def demand_of(flavor: Mapping[str, Any]) -> Resources | None:
     disk_gib = flavor["disk"] + flavor.get("OS-FLV-EXT-DATA:ephemeral", flavor.get("ephemeral", 0))
     disk_gib += math.ceil((flavor.get("swap") or 0) / _MIB_PER_GIB)
     asked = Resources(flavor["vcpus"], flavor["ram"], disk_gib)
-    is_allowed = 1 <= asked.cores <= _MOST_CORES and asked.memory_mib < _LARGEST and disk_gib < _LARGEST
+    is_allowed = 1 <= asked.cores <= MOST_CORES and asked.memory_mib < _LARGEST and disk_gib < _LARGEST
     return asked if is_allowed else None
 
 

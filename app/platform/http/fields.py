@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
@@ -19,6 +20,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    ValidationError,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     field_validator,
@@ -28,15 +30,15 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from app.domain.events.wire import wire_name
 from app.domain.inputs import NUMBER
-from app.domain.times import LONGEST_LIFETIME_US, MAX_TIME_US, SECOND_US, from_datetime, parse_seconds, seconds
-from app.domain.values import LEAST_PROBABILITY, NAME_PATTERN
+from app.domain.times import LONGEST_LIFETIME_US, MAX_TIME_US, SECOND_US, from_datetime, seconds
+from app.domain.values import LEAST_PROBABILITY, MOST_CORES, NAME_PATTERN
 
 LONGEST_S = LONGEST_LIFETIME_US // SECOND_US
 """The longest duration allowed on the wire: ten years."""
 _SIZE_MAX = 1 << 30
 _RFC3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
-_DECIMAL = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,6})?")
-_HUGE = re.compile(r"-?[0-9]{13,300}(\.[0-9]{1,6})?|-?[0-9](\.[0-9]{1,20})?[eE]\+?[0-9]{2,3}")
+_HUGE = 10**27
+"""No number in a query is so large. Up to here decimals are exact, and no exponent makes a billion digits."""
 _TOO_LONG_US = 2 * LONGEST_S * SECOND_US
 """Stands for any longer duration, and for one so far below 0: it is refused for its length."""
 
@@ -74,7 +76,13 @@ class Query(_OnTheWire):
     @field_validator("*", mode="wrap")
     @classmethod
     def _check_number(cls, text: object, read: ValidatorFunctionWrapHandler) -> object:
-        value = read(text)
+        try:
+            value = read(text)
+        except ValidationError as error:
+            whole = _plain_whole(text) if error.errors()[0]["type"] == "int_parsing" else None
+            if whole is None:
+                raise
+            value = read(whole)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_number and not (NUMBER.fullmatch(str(text)) or _RFC3339.fullmatch(str(text))):
             raise PydanticCustomError("number", "must be a number as JSON has it")
@@ -101,12 +109,30 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _of_text(value: object) -> int | None:
-    if not isinstance(value, str):
+def _plain_whole(text: object) -> str | None:
+    """Return a whole number that JSON may write with an exponent without one, as 1e3; None for any other text."""
+    if not isinstance(text, str) or not NUMBER.fullmatch(text):
         return None
-    if _HUGE.fullmatch(value):
+    try:
+        number = Decimal(text)
+    except ArithmeticError:
+        return None
+    is_whole = abs(number) < _HUGE and number == number.to_integral_value()
+    return str(int(number)) if is_whole else None
+
+
+def _of_text(value: object) -> int | None:
+    """Return the microseconds of a number as JSON has it; None if it is none, or finer than a microsecond."""
+    if not isinstance(value, str) or not NUMBER.fullmatch(value):
+        return None
+    try:
+        number = Decimal(value)
+    except ArithmeticError:  # an exponent of some twenty digits
+        return None
+    if abs(number) > 2 * LONGEST_S:
         return _TOO_LONG_US
-    return parse_seconds(value) if _DECIMAL.fullmatch(value) else None
+    us = int(number * SECOND_US)
+    return us if Decimal(us) / SECOND_US == number else None
 
 
 def _of_number(value: object) -> int | None:
@@ -156,7 +182,7 @@ Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Probability = Annotated[float, Field(ge=LEAST_PROBABILITY, lt=1)]
 WHOLE = BeforeValidator(_whole)
 """Accepts 3.0 for 3. It must stand after the bounds of a whole number in a body."""
-Cores = Annotated[int, Field(ge=1, le=65_536), WHOLE]
+Cores = Annotated[int, Field(ge=1, le=MOST_CORES), WHOLE]
 Size = Annotated[int, Field(ge=0, le=_SIZE_MAX), WHOLE]
 WholeSeconds = Annotated[int, BeforeValidator(whole_seconds), WithJsonSchema(_number_schema(0))]
 PositiveSeconds = Annotated[int, BeforeValidator(_seconds(_of_number, 1)), WithJsonSchema(_number_schema(1))]

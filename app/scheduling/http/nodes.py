@@ -15,9 +15,9 @@ from app.platform.http.reached import reached
 from app.platform.http.respond import respond
 from app.scheduling.scheduler import Scheduler, find_node
 from app.scheduling.slots import slots_of
-from app.scheduling.wire.nodes import AtQuery, FlavorBody, NodeBody, flavor_answer, node_answer
+from app.scheduling.wire.nodes import AtQuery, FlavorBody, NodeBody, flavor_answer, node_answer, resources_answer
 from app.scheduling.wire.observed import ResizeBody
-from tenure_client.forms.nodes import FlavorsAnswer, NodesAnswer, RemovalAnswer, VictimAnswer
+from tenure_client.forms.nodes import FlavorsAnswer, NodesAnswer, RemovalAnswer, ResizeAnswer, VictimAnswer
 
 
 async def add_node(request: Request) -> Response:
@@ -64,12 +64,13 @@ async def open_node(request: Request) -> Response:
 async def resize_node(request: Request) -> Response:
     """Let a node have another capacity. Spot instances that do not fit in it are evicted, the youngest first.
 
-    It is refused if on-demand instances use more. Repeating the request changes nothing.
+    Memory and disk that the request leaves out stay as they are; the answer tells the whole capacity. It is refused if
+    on-demand instances use more. Repeating the request changes nothing.
     """
     body = await read_body(request, ResizeBody)
     cloud, node = request.path_params["cloud"], request.path_params["node"]
-    deadlines = await reached(request, Scheduler).resize_node(cloud, node, body.resources(), body.at_us)
-    return respond(RemovalAnswer(victims=_victims(deadlines)))
+    capacity, deadlines = await reached(request, Scheduler).resize_node(cloud, node, body.over, body.at_us)
+    return respond(ResizeAnswer(capacity=resources_answer(capacity), victims=_victims(deadlines)))
 
 
 async def remove_node(request: Request) -> Response:

@@ -78,7 +78,7 @@ class PolicyBody(Body):
     )
     clock_step_us: PositiveSeconds | None = Field(
         _DEFAULT.clock_step_us,
-        description="The furthest that one request may move an external clock ahead; null: any distance.",
+        description="The furthest that one request may move an external clock ahead; null: ten years.",
     )
     shared_ids: bool = Field(
         default=_DEFAULT.shared_ids,
@@ -188,7 +188,9 @@ class CloudChange(Body):
     policy: PolicyChange
     at_us: Time | None = Field(None, description=AT_OR_NOW)
     jump: bool = Field(
-        default=False, description="Allow `at` to be further ahead than `clock_step_s`; the cloud's time moves there."
+        default=False,
+        description="Allow `at` to be further ahead than `clock_step_s`, by ten years at most; the cloud's time moves "
+        "there.",
     )
 
 

@@ -50,15 +50,18 @@ class AbortBody(AbortedBody):
 
 
 class ResizeBody(Body):
-    """Another capacity of a node."""
+    """Another capacity of a node. Memory and disk that are left out stay as they are."""
 
     cores: Cores
-    memory_mib: Size = Field(0, description="0: memory is not counted on this node.")
-    disk_gib: Size = Field(0, description="0: disk is not counted on this node.")
+    memory_mib: Size | None = Field(None, description="0: not counted on this node any more; null: as it is.")
+    disk_gib: Size | None = Field(None, description="0: not counted on this node any more; null: as it is.")
     at_us: Time | None = Field(None, description=AT_OR_NOW)
 
-    def resources(self) -> Resources:
-        return Resources(self.cores, self.memory_mib, self.disk_gib)
+    def over(self, capacity: Resources) -> Resources:
+        """Return the capacity with the fields of this body in place of its own."""
+        memory_mib = capacity.memory_mib if self.memory_mib is None else self.memory_mib
+        disk_gib = capacity.disk_gib if self.disk_gib is None else self.disk_gib
+        return Resources(self.cores, memory_mib, disk_gib)
 
 
 def observation_answer(observed: Observed) -> ObservationAnswer:

@@ -73,7 +73,7 @@ def opening(nodes: Sequence[Resources], kinds: Iterable[int], eviction: Eviction
         warm_up_us=0,
         eviction_policy=eviction,
         clock=Clock.EXTERNAL,
-        clock_step_us=None,  # jobs may be as far apart as they like
+        clock_step_us=None,  # jobs may be years apart
     )
     opened: list[Event] = [CloudCreated(at_us=0, policy=policy)]
     opened += [NodeAdded(at_us=0, node=node_name(at), capacity=one) for at, one in enumerate(_pooled(nodes))]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from app.domain.inputs import InputError
 from app.domain.progress import Progress
 from app.domain.times import DAY_US, MAX_TIME_US, SECOND_US, parse_seconds, seconds_text
-from app.domain.values import Market, Resources
+from app.domain.values import MOST_CORES, Market, Resources
 from app.importing.past import Past, Sizes, is_name
 from app.importing.rules.pastrules import PastRule
 from app.importing.rules.records import FileLine, PastInstance
@@ -29,7 +29,6 @@ from app.workbench.workload import CSV_HEADER
 _LONGEST_LINE = 4096
 _LONGEST_US = 100 * 365 * DAY_US
 _TELL_EVERY = 5_000
-_MOST_CORES = 65_536
 _MOST_PROCESSORS = 100_000_000
 _MOST_NODES = 100_000
 _MOST_RUNNING = 1_000_000
@@ -177,7 +176,7 @@ class _Eucalyptus:
         match text.split():
             case ["START", time, name, node, cores]:
                 at_us = self._time(time, number)
-                started = _OpenInstance(number, at_us, _whole(source, number, cores, "cores", _MOST_CORES), node)
+                started = _OpenInstance(number, at_us, _whole(source, number, cores, "cores", MOST_CORES), node)
                 self._start(_name(source, number, name), started)
             case ["STOP", time, name]:
                 self._stop(number, self._time(time, number), name)
@@ -266,7 +265,7 @@ def _read_jobs(source: _Source, lines: NumberedLines) -> None:
             raise source.broken(number, f"expected {','.join(CSV_HEADER)}")
         start_us = _seconds(source, number, cells[0])
         stop_us = start_us + _signed(source, number, cells[1]) if cells[1].strip() else None
-        flavor = past.flavor_of(_whole(source, number, cells[2], "cores", _MOST_CORES), source.place(number), sizes)
+        flavor = past.flavor_of(_whole(source, number, cells[2], "cores", MOST_CORES), source.place(number), sizes)
         if flavor is not None:
             source.take((number, number), f"past-{number - 1}", (start_us, stop_us), flavor)
 
@@ -303,7 +302,7 @@ class _Swf:
         past, (nodes, cores) = self._source.past, (self._labels.get(name, 0) for name in ("MaxNodes", "MaxProcs"))
         if past.nodes is not None:
             return
-        if not (0 < nodes <= min(cores, _MOST_NODES) and cores % nodes == 0 and cores // nodes <= _MOST_CORES):
+        if not (0 < nodes <= min(cores, _MOST_NODES) and cores % nodes == 0 and cores // nodes <= MOST_CORES):
             raise InputError("the header does not tell equal nodes: give the platform with --nodes, such as 128x4")
         past.nodes = [(f"node-{index}", Resources(cores // nodes)) for index in range(nodes)]
 

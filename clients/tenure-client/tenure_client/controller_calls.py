@@ -10,7 +10,7 @@ from tenure_client.endpoints import Call, Listing
 from tenure_client.forms.advice import CheckpointAdviceAnswer
 from tenure_client.forms.answer import Json
 from tenure_client.forms.instances import HandoverAnswer, MoveAnswer, ObservationAnswer, ProposalsAnswer
-from tenure_client.forms.nodes import RemovalAnswer
+from tenure_client.forms.nodes import ResizeAnswer
 
 
 def move(cloud: str, instance: str, node: str, *, at: datetime | None = None) -> Call[MoveAnswer]:
@@ -43,9 +43,18 @@ def abort_instance(cloud: str, instance: str, *, at: datetime | None = None) -> 
 
 
 def resize_node(
-    cloud: str, node: str, cores: int, memory_mib: int = 0, disk_gib: int = 0, *, at: datetime | None = None
-) -> Call[RemovalAnswer]:
-    """Let a node have another capacity; 0: it is not counted. Spot instances that do not fit in it are evicted."""
+    cloud: str,
+    node: str,
+    cores: int,
+    memory_mib: int | None = None,
+    disk_gib: int | None = None,
+    *,
+    at: datetime | None = None,
+) -> Call[ResizeAnswer]:
+    """Let a node have another capacity. None leaves memory or disk as it is, and 0 does not count it any more.
+
+    Spot instances that do not fit in it are evicted.
+    """
     body = {"cores": cores, "memory_mib": memory_mib, "disk_gib": disk_gib, "at": at}
     return endpoints.RESIZE_NODE.call(body=body, cloud=cloud, node=node)
 

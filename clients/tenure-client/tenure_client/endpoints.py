@@ -43,7 +43,7 @@ from tenure_client.forms.instances import (
     StartAnswer,
 )
 from tenure_client.forms.jobs import AttemptsAnswer, JobAnswer, JobsAnswer
-from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer
+from tenure_client.forms.nodes import FlavorAnswer, FlavorsAnswer, NodeAnswer, NodesAnswer, RemovalAnswer, ResizeAnswer
 from tenure_client.forms.owners import OwnerAnswer, OwnersAnswer
 from tenure_client.forms.peers import (
     MadeOutputsAnswer,
@@ -274,7 +274,7 @@ NODE = Endpoint("GET", _NODE, NodeAnswer, Chapter.NODES, "Show a node")
 REMOVE_NODE = Endpoint("DELETE", _NODE, RemovalAnswer, Chapter.NODES, "Remove a node", repeat=Repeat.ONCE)
 DRAIN_NODE = Endpoint("POST", f"{_NODE}/drain", NodeAnswer, Chapter.NODES, "Drain a node")
 OPEN_NODE = Endpoint("POST", f"{_NODE}/open", NodeAnswer, Chapter.NODES, "Open a drained node")
-RESIZE_NODE = Endpoint("POST", f"{_NODE}/resize", RemovalAnswer, Chapter.NODES, "Let a node have another capacity")
+RESIZE_NODE = Endpoint("POST", f"{_NODE}/resize", ResizeAnswer, Chapter.NODES, "Let a node have another capacity")
 ADD_FLAVOR = Endpoint("POST", f"{_CLOUD}/flavors", FlavorAnswer, Chapter.FLAVORS, "Add a flavor", 201)
 FLAVORS = Endpoint("GET", f"{_CLOUD}/flavors", FlavorsAnswer, Chapter.FLAVORS, "List flavors")
 FLAVOR = Endpoint("GET", f"{_CLOUD}/flavors/{{flavor}}", FlavorAnswer, Chapter.FLAVORS, "Show a flavor")

@@ -41,6 +41,13 @@ class RemovalAnswer(Answer, kw_only=True):
     victims: list[VictimAnswer]
 
 
+class ResizeAnswer(Answer, kw_only=True):
+    """A node has this capacity now; the spot instances that did not fit in it were evicted, youngest first."""
+
+    capacity: ResourcesAnswer
+    victims: list[VictimAnswer]
+
+
 class FlavorAnswer(Answer, kw_only=True):
     name: str
     cores: int
