@@ -1,6 +1,7 @@
 """The recorded history as flat operations that a replay runs again.
 
-Whole requests are replayed: every on-demand start (a rejected one asks for room again) and every admitted spot start.
+Whole requests are replayed: every on-demand start (a rejected one asks for room again, but for those that could take
+certain nodes only, and those of owners who ask for the same already) and every admitted spot start.
 A request ends at its stop in the log. If there is none, its end is made up: an evicted spot instance ends at its
 declared lifetime (at its eviction if that is later), a rejected on-demand start at its declared lifetime or at once.
 A move puts an instance on its recorded node, if a replay has it and room for it
@@ -46,7 +47,8 @@ from app.domain.events import (
 )
 from app.domain.events.kinds import REGISTERED
 from app.domain.values import EvictionReason, Market, Resources
-from app.engine.cluster import GOES_FIRST_US, NEVER_US, NO_NODE, UNCOUNTED, Cluster, Ints, empty_cluster, place, release
+from app.engine.cluster import GOES_FIRST_US, NEVER_US, NO_NODE, UNCOUNTED, Cluster, Ints
+from app.forecast.opening import opening
 from app.forecast.operations import (
     DRILLED,
     END,
@@ -113,6 +115,7 @@ class History:
         self._live: dict[str, _Request] = {}
         self._due: list[tuple[int, int, _Request]] = []
         self._free_rows: list[int] = []
+        self._pressing_us: dict[tuple[str, str], int] = {}
         self._omitted: list[tuple[int, ...]] | None = [] if keeps_omitted else None
 
     def used_resources(self) -> list[int]:
@@ -164,22 +167,7 @@ class History:
 
     def opening(self, at_us: int) -> Cluster:
         """Return the recorded state just before `at_us`: the instances running then, on their recorded nodes."""
-        operations = self._operations()
-        before = int(np.searchsorted(operations.at_us, at_us))
-        cluster = empty_cluster(self.node_count, self.row_count, _R)
-        kinds = operations.kind[:before]
-        for index in np.flatnonzero(kinds >= NODE_ADDED).tolist():
-            _change_node(cluster, operations, index)
-        started = (operations.node[:before] != NO_NODE) & (operations.ended_us[:before] >= at_us)
-        changed = (kinds == EXTENDED) | (kinds == MOVED)
-        for index in np.flatnonzero(changed | (started & (kinds <= START_SPOT))).tolist():
-            if kinds[index] == EXTENDED:  # of an instance that has ended, this is overwritten by the row's next one
-                cluster.deadline_us[operations.target[index]] = operations.deadline_us[index]
-            elif kinds[index] == MOVED:
-                _move_row(cluster, operations, index)
-            else:
-                _enter_row(cluster, operations, index)
-        return cluster
+        return opening(self._operations(), self.node_count, self.row_count, at_us)
 
     @singledispatchmethod
     def _fold(self, event: object, seq: int) -> None:
@@ -233,14 +221,26 @@ class History:
 
     @_fold.register
     def _(self, event: InstanceRejected, seq: int) -> None:
-        if event.market is Market.SPOT:
-            if event.count > 1:  # nothing of its size is put into a world
-                return
+        """Start what was rejected on demand, which presses on; of a spot start note only that there was one.
+
+        A start that could take certain nodes only says nothing of the cloud. Nor does one more of an owner who presses
+        with that flavor already: it asks again for the same.
+        """
+        if event.market is Market.ON_DEMAND and not event.allowed and not self._presses(event):
+            self._end_at(event.at_us + (event.lifetime_us or 0), self._start(event, seq, [NO_NODE]), event.at_us)
+        elif event.market is Market.SPOT and event.count == 1:  # of a group nothing of its size is put into a world
             size = self._size(self.flavors[event.flavor].tolist())
             self._omit(REJECTED, event.at_us, VIRTUAL, event.lifetime_us or 0, size)
-            return
-        request = self._start(event, seq, [NO_NODE])
-        self._end_at(event.at_us + (event.lifetime_us or 0), request, event.at_us)
+
+    def _presses(self, event: InstanceRejected) -> bool:
+        """Return True if an earlier rejected start of the owner counts at this time; if not, this one does."""
+        if event.owner is None:
+            return False
+        asked = event.owner, event.flavor
+        presses = self._pressing_us.get(asked, 0) > event.at_us
+        if not presses:
+            self._pressing_us[asked] = event.at_us + (event.lifetime_us or 0)
+        return presses
 
     @_fold.register
     def _(self, event: InstanceExtended, _seq: int) -> None:
@@ -372,29 +372,3 @@ def _longer(column: np.ndarray, size: int) -> np.ndarray:
     longer = np.empty(size, column.dtype)
     longer[: len(column)] = column
     return longer
-
-
-def _change_node(cluster: Cluster, operations: Operations, index: int) -> None:
-    node, kind = operations.target[index], operations.kind[index]
-    if kind == NODE_ADDED:
-        cluster.free[node] = operations.sizes[operations.size[index]]
-    if kind == NODE_RESIZED:
-        cluster.free[node] += operations.sizes[operations.size[index]] - operations.sizes[operations.node[index]]
-        return
-    cluster.is_open[node] = kind in (NODE_ADDED, NODE_OPENED)
-
-
-def _move_row(cluster: Cluster, operations: Operations, index: int) -> None:
-    row = int(operations.target[index])
-    if cluster.node_of[row] != NO_NODE:  # it has not ended before the opening
-        release(cluster, row)
-        place(cluster, row, int(operations.node[index]))
-
-
-def _enter_row(cluster: Cluster, operations: Operations, index: int) -> None:
-    row = int(operations.target[index])
-    cluster.demand[row] = operations.sizes[operations.size[index]]
-    cluster.born[row] = operations.born[index]
-    cluster.deadline_us[row] = operations.deadline_us[index]
-    cluster.is_spot[row] = operations.kind[index] == START_SPOT
-    place(cluster, row, int(operations.node[index]))

@@ -26,6 +26,7 @@ from app.domain.events import (
 )
 from app.domain.values import Market, Policy
 from oracles.engine import NaiveCluster, NaiveInstance, NaiveNode
+from oracles.pressing import pressing
 
 VIRTUAL = "virtual"
 FOREVER = 1 << 62
@@ -60,6 +61,8 @@ class NaiveHistory:
             i.event.instance_id: i for i in self.log if isinstance(i.event, InstanceStarted | InstanceRejected)
         }
 
+        self.pressing = pressing(self.log)
+
     def operations(self) -> list[NaiveOperation]:
         found = [operation for item in self.log for operation in self.read(item)]
         found.sort(key=lambda operation: (operation.at_us, operation.rank))
@@ -70,7 +73,7 @@ class NaiveHistory:
         match event:
             case InstanceStarted():
                 return [NaiveOperation(event.at_us, here, self.start(item))]
-            case InstanceRejected(market=Market.ON_DEMAND):
+            case InstanceRejected(market=Market.ON_DEMAND) if event.instance_id in self.pressing:
                 end_us = event.at_us + (event.lifetime_us or 0)
                 rank = (0, float(item.seq)) if end_us > event.at_us else (1, item.seq + 0.5)
                 start = NaiveOperation(event.at_us, here, self.start(item))

@@ -8,6 +8,7 @@ from math import log
 
 from app.domain.events import InstanceRejected, InstanceStarted, InstanceStopped, Recorded
 from app.domain.values import Market, Resources
+from oracles.pressing import pressing
 
 BIN_US = 600_000_000
 DAY_US = 144 * BIN_US
@@ -19,8 +20,11 @@ def changes(log: Sequence[Recorded], flavors: dict[str, Resources], resource: in
     """Return how the on-demand load changes, in order."""
     found: list[Change] = []
     running: dict[str, int] = {}
+    counted = pressing(log)
     for item in log:
         event = item.event
+        if isinstance(event, InstanceRejected) and event.instance_id not in counted:
+            continue
         if isinstance(event, InstanceStarted | InstanceRejected) and event.market is Market.ON_DEMAND:
             size = flavors[event.flavor][resource]
             found.append((event.at_us, 1, 2 * item.seq, size))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.histories import random_log
+from oracles.pressing import pressing
 from oracles.rise import BIN_US, activity, changes, heights, shares
 
 from app.domain.events import (
@@ -22,7 +23,7 @@ from app.domain.events import (
     NodeAdded,
     Recorded,
 )
-from app.domain.values import EvictionPolicy, Market, Policy, Resources
+from app.domain.values import EvictionPolicy, Market, Policy, Rejection, Resources
 from app.engine.cluster import UNCOUNTED
 from app.engine.intervals import INTERVAL_COUNT
 from app.forecast.operations import Operations
@@ -79,7 +80,13 @@ def test_every_room_and_interval_agree_with_the_oracle(seed: int, steps: int, fa
         assert found.shares[resource, : len(rooms), :8].tolist() == expected
         above = heights(steps_of, begin_us, until_us, rooms, 8)
         assert found.heights[resource, : len(rooms), :8].tolist() == above
-        starts = [item.event for item in past if isinstance(item.event, InstanceStarted | InstanceRejected)]
+        counted = pressing(past)
+        starts = [
+            item.event
+            for item in past
+            if isinstance(item.event, InstanceStarted)
+            or (isinstance(item.event, InstanceRejected) and item.event.instance_id in counted)
+        ]
         asked = [(one.at_us, flavors[one.flavor][resource]) for one in starts if one.market is Market.ON_DEMAND]
         usual = (
             activity(asked, begin_us, until_us, rooms[-1] if rooms else 0) if sum(size for _, size in asked) else 0.0
@@ -103,6 +110,21 @@ def started(minute: float, name: str) -> InstanceStarted:
 
 def stopped(minute: float, name: str) -> InstanceStopped:
     return InstanceStopped(at_us=int(minute * MINUTE_US), instance_id=name)
+
+
+def refused(minute: float, owner: str | None = None, *nodes: str) -> InstanceRejected:
+    """An on-demand start for an hour that had no room."""
+    at_us = int(minute * MINUTE_US)
+    return InstanceRejected(
+        at_us=at_us,
+        instance_id=f"{owner} {minute}",
+        market=Market.ON_DEMAND,
+        flavor="f",
+        reason=Rejection.NO_CAPACITY,
+        lifetime_us=60 * MINUTE_US,
+        owner=owner,
+        allowed=nodes,
+    )
 
 
 def share(rises: Rises, room: int, interval: int) -> float:
@@ -151,6 +173,25 @@ def test_a_load_that_ended_before_a_start_is_no_rise() -> None:
     rises, _ = read(one_node(started(1, "a"), stopped(9, "a"), started(10, "b")), 40 * MINUTE_US)
     assert share(rises, 3, 0) == 2 / 4
     assert share(rises, 4, 0) == 0.0
+
+
+def test_who_asks_again_presses_once() -> None:
+    """Ten starts of one owner count as one, and as one more when the first is over; without owners all count."""
+    seen_us = 24 * 60 * MINUTE_US
+    once, _ = read(one_node(refused(5, "a")), seen_us)
+    again, _ = read(one_node(*(refused(5 + minute, "a") for minute in range(10))), seen_us)
+    later, _ = read(one_node(refused(5, "a"), refused(64, "a"), refused(65, "a")), seen_us)
+    two, _ = read(one_node(refused(5, "a"), refused(65, "a")), seen_us)
+    nobodys, _ = read(one_node(refused(5), refused(6)), seen_us)
+    assert again.to_bytes() == once.to_bytes() != later.to_bytes() == two.to_bytes()
+    assert share(once, 4, 0) == 0.0 < share(nobodys, 4, 0)
+
+
+def test_a_start_that_could_take_certain_nodes_only_presses_on_nobody() -> None:
+    seen_us = 24 * 60 * MINUTE_US
+    silent, _ = read(one_node(), seen_us)
+    found, _ = read(one_node(*(refused(5 + minute, "a", "nope") for minute in range(10))), seen_us)
+    assert found.to_bytes() == silent.to_bytes()
 
 
 def test_a_busy_day_worked_out_by_hand() -> None:
