@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Container, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from time import monotonic
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,14 +28,13 @@ from app.observing.store import Observation, Observations
 from app.observing.truths import KeptTruths
 from app.platform.asked import CommonTurns
 from app.platform.clock import ServerClock
+from app.platform.turns import Turns
 from app.scheduling.owners import OwnersMoment, OwnerStanding
 from app.scheduling.scheduler import Attainments, Scheduler
 from app.scheduling.slots import slots_of
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-KEPT_S = 1.0
-"""A question repeated within this time gets the same answer, so that nobody can keep the service busy with itself."""
 CLASSES_MAX = 20
 """A caller may ask for any eviction probability, and each is a class: this many are told one by one."""
 FLAVORS_MAX = 20
@@ -66,20 +64,10 @@ class CloudWatch:
         self._observations = observations
         self._truths = truths
         self._clock = clock
-        self._looking = CommonTurns()
         self._places = CommonTurns(_AT_ONCE)
-        self._seen = SeenClouds()
-        self._seen_until = 0.0
 
     async def clouds(self) -> SeenClouds:
-        """Return the facts of every cloud by name, at most a second old."""
-        async with self._looking.taken():
-            if monotonic() >= self._seen_until:
-                self._seen = await self._look_at_all()
-                self._seen_until = monotonic() + KEPT_S
-            return self._seen
-
-    async def _look_at_all(self) -> SeenClouds:
+        """Return the facts of every cloud by name."""
         found = await self._observations.all()
         looked = await asyncio.gather(*(self._look(one) for one in found))
         silent = [one.cloud for one, facts in zip(found, looked, strict=True) if facts is None]
@@ -92,7 +80,9 @@ class CloudWatch:
 
     async def _facts(self, found: Observation) -> CloudFacts:
         standing = await self._scheduler.attainments(found.cloud)
-        facts = facts_of(found, standing, self._clock.now_us())
+        with Turns() as turns:
+            await turns.give()  # else those of all clouds would be computed in one pass of the event loop
+            facts = facts_of(found, standing, self._clock.now_us())
         owners = await OwnersMoment.of(standing.cloud, standing.at_us)
         return replace(
             facts,
