@@ -28,7 +28,6 @@ from app.observing.store import Observation, Observations
 from app.observing.truths import KeptTruths
 from app.platform.asked import CommonTurns
 from app.platform.clock import ServerClock
-from app.platform.turns import Turns
 from app.scheduling.owners import OwnersMoment, OwnerStanding
 from app.scheduling.scheduler import Attainments, Scheduler
 from app.scheduling.slots import slots_of
@@ -80,9 +79,7 @@ class CloudWatch:
 
     async def _facts(self, found: Observation) -> CloudFacts:
         standing = await self._scheduler.attainments(found.cloud)
-        with Turns() as turns:
-            await turns.give()  # else those of all clouds would be computed in one pass of the event loop
-            facts = facts_of(found, standing, self._clock.now_us())
+        facts = facts_of(found, standing, self._clock.now_us())
         owners = await OwnersMoment.of(standing.cloud, standing.at_us)
         return replace(
             facts,
