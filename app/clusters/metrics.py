@@ -19,7 +19,6 @@ from app.clusters.rules.costs import MICRO, ClusterCost
 from app.clusters.rules.told import OTHER, JobStage, LengthTally, NodeStage
 from app.domain.errors import TenureError
 from app.domain.times import SECOND_US
-from app.platform.telemetry.exposing import exposed
 
 _ByLabels = Mapping[tuple[str, ...], float | None]
 _COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
@@ -172,8 +171,8 @@ class ClusterCollector(Collector):
         return metric
 
 
-async def exposed_clusters(keeper: ClusterKeeper, costs: ClusterCosts, accept: str) -> tuple[bytes, str]:
-    """Return the metrics of all clusters as text, and their content type. A cloud that is silent only hides costs."""
+async def collected_clusters(keeper: ClusterKeeper, costs: ClusterCosts) -> ClusterCollector:
+    """Return the metrics of all clusters. A cloud that is silent only hides costs."""
     found = []
     for cluster in (await keeper.list(None, MOST_CLUSTERS)).items:
         try:
@@ -181,4 +180,4 @@ async def exposed_clusters(keeper: ClusterKeeper, costs: ClusterCosts, accept: s
         except TenureError:
             cost = None
         found.append(ClusterFacts(cluster, cost))
-    return exposed(ClusterCollector(found), accept)
+    return ClusterCollector(found)

@@ -14,8 +14,7 @@ from prometheus_client.registry import Collector
 
 from app.federation.rules.foreignside import PeerQuota
 from app.federation.rules.standings import preempted
-from app.federation.standings import CloudStanding, PeerStanding, PeerStandings
-from app.platform.telemetry.exposing import exposed
+from app.federation.standings import CloudStanding, PeerStanding
 
 _PeerValues = Mapping[tuple[str, ...], float]
 _COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
@@ -135,8 +134,3 @@ class PeerCollector(Collector):
                     for labels, value in family.values(found, one.quota).items():
                         metric.add_metric([found.cloud, one.peer.name, *labels], value)
             yield metric
-
-
-async def exposed_peers(standings: PeerStandings, accept: str) -> tuple[bytes, str]:
-    """Return the metrics of all peers as text, and their content type."""
-    return exposed(PeerCollector(await standings.all()), accept)

@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Container, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from time import monotonic
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,8 +34,6 @@ from app.scheduling.slots import slots_of
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-KEPT_S = 1.0
-"""A question repeated within this time gets the same answer, so that nobody can keep the service busy with itself."""
 CLASSES_MAX = 20
 """A caller may ask for any eviction probability, and each is a class: this many are told one by one."""
 FLAVORS_MAX = 20
@@ -66,20 +63,10 @@ class CloudWatch:
         self._observations = observations
         self._truths = truths
         self._clock = clock
-        self._looking = CommonTurns()
         self._places = CommonTurns(_AT_ONCE)
-        self._seen = SeenClouds()
-        self._seen_until = 0.0
 
     async def clouds(self) -> SeenClouds:
-        """Return the facts of every cloud by name, at most a second old."""
-        async with self._looking.taken():
-            if monotonic() >= self._seen_until:
-                self._seen = await self._look_at_all()
-                self._seen_until = monotonic() + KEPT_S
-            return self._seen
-
-    async def _look_at_all(self) -> SeenClouds:
+        """Return the facts of every cloud by name."""
         found = await self._observations.all()
         looked = await asyncio.gather(*(self._look(one) for one in found))
         silent = [one.cloud for one, facts in zip(found, looked, strict=True) if facts is None]

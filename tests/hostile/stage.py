@@ -44,6 +44,8 @@ CLOUDS: dict[str, dict[str, Any]] = {
 """The honest caller's cloud, and those that are attacked, with their policies."""
 EMPTY = [f"empty-{number}" for number in range(40)]
 """Clouds without anything."""
+CROWD = [f"crowd-{number}" for number in range(110)]
+"""More of them: what tells of all clouds is long."""
 _CORES = {"overrun": 1000, "target": 1000}
 """Of each of a cloud's 16 nodes; of others 64."""
 TOKENS = {
@@ -179,7 +181,7 @@ def _furnish(admin: httpx2.Client, tokens: dict[str, str]) -> None:
             node = {"name": f"node-{number}", "cores": _CORES.get(cloud, 64)}
             _post(admin, f"/v1/clouds/{cloud}/nodes", node | _time(cloud))
         _post(admin, f"/v1/clouds/{cloud}/flavors", {"name": "small", "cores": 1} | _time(cloud))
-    for cloud in EMPTY:
+    for cloud in EMPTY + CROWD:
         _post(admin, "/v1/clouds", {"name": cloud, "policy": _UNASKED})
     for name, (role, cloud) in TOKENS.items():
         made = _post(admin, "/v1/tokens", {"name": name, "role": role} | ({"cloud": cloud} if cloud else {}))

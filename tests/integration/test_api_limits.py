@@ -106,11 +106,12 @@ class TestRates:
             assert [anyone.get("/healthcheck").status_code for _ in range(7)] == [200] * 5 + [429] * 2
             assert anyone.get("/").status_code == 200
 
-    def test_dear_reads_count_more_than_once(self, database_url: str) -> None:
+    @pytest.mark.parametrize("path", ["/metrics", "/metrics/clouds"])
+    def test_dear_reads_count_more_than_once(self, database_url: str, path: str) -> None:
         with running_service(database_url, token_requests_per_s=100) as service:
-            service.client.get("/metrics/clouds")
+            service.client.get(path)
             time.sleep(1.1)
-            statuses = [service.client.get("/metrics/clouds").status_code for _ in range(4)]
+            statuses = [service.client.get(path).status_code for _ in range(4)]
             assert statuses.count(429) >= 1
             time.sleep(1.1)
             assert [service.client.get("/v1/clouds").status_code for _ in range(20)] == [200] * 20

@@ -21,8 +21,8 @@ from app.domain.events import (
 )
 from app.domain.values import Basis, Clock, EvictionReason, Guarantee, Market, Policy, Resources
 from app.forecasts.reliability import read_reliability
-from app.observing.service import KEPT_S
 from app.platform.database.database import Database
+from app.platform.http.scrapes import KEPT_S
 from app.scheduling.store.clouds import Clouds
 from app.scheduling.store.log import EventLog
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from typing import Any
@@ -15,6 +16,7 @@ from test_api_errors import check
 
 from app.domain import errors
 from app.domain.times import rfc3339
+from app.platform.http.scrapes import KEPT_S
 from tenure_client import NotFound, TenureClient
 
 BEGIN_US = 1_767_225_600_000_000
@@ -203,6 +205,7 @@ def test_metrics_tell_of_every_cluster(shop: httpx2.Client) -> None:
 
 def metrics(client: httpx2.Client, name: str) -> dict[tuple[str, ...], float]:
     """The samples of a cluster by their names and the values of their other labels, which stand in order."""
+    time.sleep(KEPT_S)  # the service repeats itself for so long
     text = client.get("/metrics/clusters").text
     return {
         (sample.name, *(value for label, value in sample.labels.items() if label != "cluster")): sample.value

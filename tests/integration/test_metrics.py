@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from app.cli import command_line
 from app.federation.metrics import PEER_FAMILIES
-from app.observing.service import KEPT_S
+from app.platform.http.scrapes import KEPT_S
 from app.processes.endpoints import ENDPOINTS
 
 CLOUD = "/v1/clouds/watched"
@@ -42,7 +42,7 @@ def scrapes(service: Service) -> tuple[Samples, Samples, Samples]:
     """The process before and after a small workload, and the clouds after it."""
     before = scrape(service.client)
     drive(service.client, "watched")
-    return before, scrape(service.client), scrape(service.client, "/metrics/clouds")
+    return before, scrape_later(service.client, "/metrics"), scrape(service.client, "/metrics/clouds")
 
 
 def drive(client: httpx2.Client, name: str) -> None:
@@ -154,9 +154,9 @@ def test_tables_and_runs_of_a_cloud(service: Service) -> None:
     assert value(waiting, "tenure_cloud_runs", cloud="aged", status="pending") == 1
     assert value(waiting, "tenure_cloud_run_waiting_seconds", cloud="aged") > 0
     assert ("tenure_cloud_table_age_seconds", frozenset({("cloud", "aged")})) not in waiting
-    before = scrape(client)
+    before = scrape_later(client, "/metrics")
     service.compute_tables()
-    done = scrape(client)
+    done = scrape_later(client, "/metrics")
     assert value(done, "tenure_recomputations_total", outcome="succeeded") == 1 + value(
         before, "tenure_recomputations_total", outcome="succeeded"
     )
@@ -180,21 +180,21 @@ def check_told_age(service: Service) -> None:
     assert "epoch 1, 1 h old by its clock" in page
 
 
-def scrape_later(client: httpx2.Client) -> Samples:
-    """The clouds' metrics, after the second in which the service repeats itself."""
+def scrape_later(client: httpx2.Client, path: str = "/metrics/clouds") -> Samples:
+    """The clouds' metrics, or others, after the second in which the service repeats itself."""
     time.sleep(KEPT_S)
-    return scrape(client, "/metrics/clouds")
+    return scrape(client, path)
 
 
 def test_conflicts_are_counted(service: Service, database_url: str) -> None:
     with running_service(database_url) as other:
         drive(service.client, "contended")
-        before = scrape(service.client)
+        before = scrape_later(service.client, "/metrics")
         for number in range(5):
             for one in (other, service):
                 body = start(f"{one.url}-{number}".replace(":", "").replace("/", ""), "on_demand", "large")
                 assert one.client.post("/v1/clouds/contended/instances", json=body).status_code == 201
-        after = scrape(service.client)
+        after = scrape_later(service.client, "/metrics")
     lost = {"cloud": "contended", "outcome": "conflict"}
     assert value(after, "tenure_log_appends_total", **lost) > value(before, "tenure_log_appends_total", **lost)
 

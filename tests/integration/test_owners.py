@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from app.domain import errors
 from app.domain.events.wire import of_wire
 from app.observing.facts import ADMINS
-from app.observing.service import KEPT_S
 from app.platform.http.errors import PROBLEMS
+from app.platform.http.scrapes import KEPT_S
 from app.workbench.audit import audit
 from app.workbench.logcsv import LogWriter, read_rows
 from tenure_client import TenureClient

@@ -40,7 +40,6 @@ PLAIN = {
     "pause_peer",
     "pause_webhook",
     "put_cluster",
-    "read_process_metrics",
     "remove_node",
     "remove_owner_quota",
     "remove_peer",

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from app.clusters.costing import ClusterCosts
 from app.clusters.keeping import ClusterKeeper, KeyedEvent, KnownCluster
-from app.clusters.metrics import exposed_clusters
+from app.clusters.metrics import collected_clusters
 from app.clusters.wire.clusters import (
     ClusterBody,
     ClusterEventsQuery,
@@ -33,6 +33,7 @@ from app.platform.http.long_lists import first_answers, marker_after
 from app.platform.http.page_forms import PageQuery, next_link, page_after
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
+from app.platform.http.scrapes import scraped
 from tenure_client.forms.answer import Answer, Link
 from tenure_client.forms.clusters import (
     ClusterCheckpointsAnswer,
@@ -130,11 +131,8 @@ async def report_cluster_events(request: Request) -> Response:
 
 async def read_cluster_metrics(request: Request) -> Response:
     """Metrics of all clusters. Every process returns the same values, so scrape one process only."""
-    accept = request.headers.get("accept", "")
-    content, content_type = await exposed_clusters(
-        reached(request, ClusterKeeper), reached(request, ClusterCosts), accept
-    )
-    return Response(content, headers={"Content-Type": content_type})
+    keeper, costs = reached(request, ClusterKeeper), reached(request, ClusterCosts)
+    return await scraped(request, lambda: collected_clusters(keeper, costs))
 
 
 async def _told(

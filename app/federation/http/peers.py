@@ -5,13 +5,14 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.federation.metrics import exposed_peers
+from app.federation.metrics import PeerCollector
 from app.federation.peering import PeerKeeper
 from app.federation.standings import OPERATOR, PeerStandings
 from app.federation.wire.peers import PeerBody, PeerChangeBody, peer_answer, standing_answer, trial_answer
 from app.platform.http.bodies import read_body
 from app.platform.http.reached import reached
 from app.platform.http.respond import respond
+from app.platform.http.scrapes import scraped
 from tenure_client.forms.peers import PeersAnswer
 
 _PAUSED = "an operator paused it"
@@ -66,8 +67,11 @@ async def read_standing(request: Request) -> Response:
 
 async def read_peer_metrics(request: Request) -> Response:
     """Metrics of all peers. Every process returns the same values, so scrape one process only."""
-    content, content_type = await exposed_peers(reached(request, PeerStandings), request.headers.get("accept", ""))
-    return Response(content, headers={"Content-Type": content_type})
+
+    async def collect() -> PeerCollector:
+        return PeerCollector(await reached(request, PeerStandings).all())
+
+    return await scraped(request, collect)
 
 
 async def remove_peer(request: Request) -> Response:

@@ -8,25 +8,25 @@ from starlette.responses import Response
 from app.observing.metrics import CloudCollector
 from app.observing.service import CloudWatch
 from app.platform.http.reached import reached
-from app.platform.telemetry.exposing import exposed
+from app.platform.http.scrapes import scraped
+from app.platform.telemetry.exposing import Exposable
 from app.platform.telemetry.metrics import PROCESS
 
 
 async def read_process_metrics(request: Request) -> Response:
     """Metrics of this process. Scrape every process."""
-    return _respond(exposed(PROCESS, _accepted(request)))
+    return await scraped(request, _process)
 
 
 async def read_cloud_metrics(request: Request) -> Response:
     """Metrics of all clouds. Every process returns the same values, so scrape one process only."""
-    seen = await reached(request, CloudWatch).clouds()
-    return _respond(exposed(CloudCollector(seen.clouds, seen.silent), _accepted(request)))
+
+    async def collect() -> Exposable:
+        seen = await reached(request, CloudWatch).clouds()
+        return CloudCollector(seen.clouds, seen.silent)
+
+    return await scraped(request, collect)
 
 
-def _accepted(request: Request) -> str:
-    return request.headers.get("accept", "")
-
-
-def _respond(exposition: tuple[bytes, str]) -> Response:
-    content, content_type = exposition
-    return Response(content, headers={"Content-Type": content_type})
+async def _process() -> Exposable:
+    return PROCESS

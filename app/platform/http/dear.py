@@ -154,4 +154,5 @@ async def message_in_turn(request: Request) -> AsyncIterator[None]:
 
 def _key(request: Request, *, is_read: bool) -> Key:
     caller = request.scope["state"].get("caller")
-    return None if caller is None else caller.id, request.path_params.get("cloud", ""), is_read
+    who = address_of(request.scope) if caller is None else caller.id
+    return who, request.path_params.get("cloud", ""), is_read

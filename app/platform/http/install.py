@@ -30,6 +30,7 @@ def install(
     app.state.authenticator = Authenticator(lambda: app.state.tokens)
     app.state.addresses = Addresses()
     app.state.dear = DearQueues()
+    app.state.expositions = {}
     app.state.rates = rates
     app.state.keystone_url = keystone_url
     install_handlers(app)

@@ -51,9 +51,18 @@ async def dear_figures(target: Target) -> None:
 
 @attack("admin")
 async def metrics(target: Target) -> None:
-    """The metrics of all clouds, as a scraper without patience reads them."""
+    """The metrics of all of 160 clouds, as a scraper without patience reads them."""
     scrape = request("GET", "/metrics/clouds", target.tokens["admin"])
     await target.hammer(16, lambda: scrape)
+
+
+@attack("reader")
+async def metrics_of_the_process(target: Target) -> None:
+    """What the process counts of 160 clouds, in one format and the other, on six connections."""
+    token = target.tokens["onlooker"]
+    open_format = request("GET", "/metrics", token, None, "Accept: application/openmetrics-text; version=1.0.0")
+    asked = cycle([request("GET", "/metrics", token), open_format])
+    await target.hammer(6, lambda: next(asked))
 
 
 @attack("reader")
