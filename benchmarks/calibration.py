@@ -46,7 +46,7 @@ from app.workbench.side_by_side import run_side_by_side
 from app.workbench.synthesis import synthesize
 from app.workbench.tally import Scenario
 from app.workbench.workload import Workload, combine
-from benchmarks.platforms import PARTS, TRACES, Platform, synthetic
+from benchmarks.platforms import PARTS, TRACES, USUAL, Platform, synthetic
 
 POLICY = Policy(
     guarantee=Guarantee.NONE, forecast=Forecast.CALIBRATED, clock=Clock.EXTERNAL, clock_step_us=None, sample_count=1
@@ -298,7 +298,7 @@ def judge_all(parts: Sequence[str], traces: Path, seeds: Sequence[int] = ()) -> 
 def main() -> None:
     """Judge the parts asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="*", choices=(*PARTS, PAPERS), default=[*PARTS, PAPERS])
+    parser.add_argument("--parts", nargs="*", choices=(*PARTS, PAPERS), default=[*USUAL, PAPERS])
     parser.add_argument("--seeds", type=int, nargs="*", default=(), help="other seeds of synthetic platforms")
     parser.add_argument("--traces", type=Path, default=TRACES)
     arguments = parser.parse_args()

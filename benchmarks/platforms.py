@@ -6,7 +6,8 @@
     log         parallel jobs of up to 16 processors of a real log (the first 100 days) as on-demand load, spot A, B, D
     made        nine pairs of made jobs (shared/traces/federation): the first cloud's as on-demand load, the second's as
                 spot demand; a job is as many instances of one core as it counts
-    synthetic   six shapes of load (`shapes`), three seeds each
+    synthetic   six shapes of load (`shapes`), sudden ones, three seeds each
+    drifting    the same six shapes with on-demand instances that live long, six seeds each; only where it is asked for
 
 Platforms that share an on-demand trace are one witness: one burst breaks them all. `sixteen`, `held-out`, `tight` and
 `log` rest on recorded on-demand traces, so they are *real*.
@@ -39,6 +40,9 @@ FILES = {"A": "DS2", "B": "DS3", "C": "DS5", "D": "DS6"}
 PEAKS = {"A": 83, "B": 44, "C": 749, "D": 816}
 """The highest on-demand load of each recorded trace, in cores."""
 SEEDS = (1, 2, 3)
+DRIFTING_SEEDS = range(3, 9)
+"""Seed 2 is that on which the kind's figures were set."""
+_DRIFTING = "drifting_"
 _TIGHT_CORES = {"A": 16, "B": 12, "C": 40, "D": 40}
 _LEAST, _MOST = 0.45, 0.98
 _LOG, _LOG_DAYS, _LOG_PROCESSORS = "kth-sp2.swf.gz", 100, 16
@@ -48,7 +52,8 @@ class Platform(NamedTuple):
     """Equal nodes, and the names of the two traces that meet there.
 
     Names of traces: A to D; `log`; a made segment (A1.2), a shape (growth.2) or the spot demand beside shapes (mixed.2)
-    with its seed. `known` is what the papers print: admitted / evicted.
+    with its seed, of the drifting kind with `drifting_` before the name. `known` is what the papers print: admitted /
+    evicted.
     """
 
     part: str
@@ -95,12 +100,15 @@ def _trace(name: str, traces: Path) -> tuple[TraceInstance, ...]:
         return tuple(read_trace(traces / "eucalyptus" / f"{FILES[name]}-trace.txt"))
     if name == "log":
         return tuple(_read_log(traces / "workloads" / _LOG))
-    kind, seed = name.split(".")
-    if kind == "mixed":
-        return tuple(shapes.spot(int(seed)))
-    if kind in shapes.SHAPES:
-        return tuple(shapes.on_demand(kind, int(seed)))
-    return tuple(_read_jobs(traces / "federation" / f"{kind}-seed{seed}.csv"))
+    made, seed = name.split(".")
+    kind, shape = shapes.SUDDEN, made
+    if made.startswith(_DRIFTING):
+        kind, shape = shapes.DRIFTING, made.removeprefix(_DRIFTING)
+    if shape == "mixed":
+        return tuple(shapes.spot(int(seed), kind))
+    if shape in shapes.SHAPES:
+        return tuple(shapes.on_demand(shape, int(seed), kind))
+    return tuple(_read_jobs(traces / "federation" / f"{made}-seed{seed}.csv"))
 
 
 def _read_log(path: Path) -> list[TraceInstance]:
@@ -177,11 +185,11 @@ MADE = tuple(
 PARTS = {"sixteen": SIXTEEN, "held-out": HELD_OUT, "tight": TIGHT, "log": LOG, "made": MADE}
 
 
-def synthetic(seeds: Iterable[int] = SEEDS) -> tuple[Platform, ...]:
-    """Return the six shapes for each seed. Other seeds than the usual ones are fresh data."""
+def synthetic(seeds: Iterable[int] = SEEDS, part: str = "synthetic", prefix: str = "") -> tuple[Platform, ...]:
+    """Return the six shapes for each seed. Other seeds than the usual ones are fresh data. `prefix`: of traces."""
     known_seeds = [*seeds]
     return tuple(
-        Platform("synthetic", f"{shape}.{seed}", f"mixed.{seed}", *shapes.CAPACITY)
+        Platform(part, f"{prefix}{shape}.{seed}", f"{prefix}mixed.{seed}", *shapes.CAPACITY)
         for shape in shapes.SHAPES
         for seed in known_seeds
     )
@@ -196,4 +204,7 @@ def named(text: str) -> Platform:
 
 
 PARTS["synthetic"] = synthetic()
+USUAL = (*PARTS,)
+"""The parts that are judged where none is named."""
 ALL = tuple(platform for part in PARTS.values() for platform in part)
+PARTS["drifting"] = synthetic(DRIFTING_SEEDS, "drifting", _DRIFTING)

@@ -45,7 +45,7 @@ from app.workbench.side_by_side import run_side_by_side
 from app.workbench.tally import Scenario
 from app.workbench.workload import Workload
 from benchmarks.calibration import PAPERS, judge_all, synthetic_workload
-from benchmarks.platforms import ALL, FULL, HELD_OUT, PARTS, SIXTEEN, TRACES, Platform
+from benchmarks.platforms import ALL, FULL, HELD_OUT, SIXTEEN, TRACES, USUAL, Platform
 from benchmarks.strata import SLAS as SLAS_OF_STRATA
 from benchmarks.strata import measure as judge_strata
 
@@ -210,7 +210,7 @@ def placement(arguments: argparse.Namespace) -> bool:
 
 def calibration(arguments: argparse.Namespace) -> bool:
     """Judge the calibrated forecast on all platforms of the yardsticks, and on full clouds by themselves."""
-    return judge_all([*PARTS, PAPERS], arguments.traces)
+    return judge_all([*USUAL, PAPERS], arguments.traces)
 
 
 def strata(arguments: argparse.Namespace) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from app.domain.strata import STRATA, stratum_of
-from app.domain.times import DAY_US
+from app.domain.times import DAY_US, HOUR_US
 from app.workbench.workload import TraceInstance
 from benchmarks import shapes
 from benchmarks.platforms import ALL, FILES, PARTS, PEAKS, TIGHT, TRACES, Platform, named, synthetic, trace
@@ -61,6 +61,18 @@ def test_a_shape_is_a_function_of_its_seed(shape: str) -> None:
     assert first == shapes.on_demand(shape, 1) != other
     assert all(0 <= one.start_us < shapes.DAYS * DAY_US for one in first)
     assert first == sorted(first, key=lambda one: one.start_us)
+
+
+def test_the_load_of_the_other_kind_drifts() -> None:
+    """Half of its instances live for more than 8 h, and a spot start of every stratum comes."""
+    (platform,) = [one for one in PARTS["drifting"] if one.on_demand == "drifting_stationary.3"]
+    workload = platform.workload()
+    longer = sum(one.lifetime_us > 8 * HOUR_US for one in workload.on_demand)
+    assert longer == pytest.approx(len(workload.on_demand) / 2, rel=0.1)
+    found = Counter(stratum_of(spot.lifetime_us) for spot in workload.spot)
+    assert all(found[stratum] >= 80 for stratum in STRATA)
+    assert not set(PARTS["drifting"]) & set(ALL)
+    assert named("drifting_stationary.3-drifting_mixed.3:8x16") == platform._replace(part="named")
 
 
 def test_the_shapes_are_as_they_are_called() -> None:
