@@ -1,4 +1,4 @@
-"""How many unconfirmed evictions the starts of one owner may cause, so that the others may go on evicting."""
+"""The bound on unconfirmed evictions by starts of one owner, which leaves places for those of others."""
 
 from __future__ import annotations
 

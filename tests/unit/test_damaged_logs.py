@@ -94,7 +94,7 @@ def without(lines: Lines, line: int) -> Lines:
         (cell(8, "cores", "-1"), "line 8: it asks for nothing, or for less"),
         (cell(8, "kind", "instance_exploded"), "line 8: the kind 'instance_exploded' is unknown"),
         (cell(8, "placement", "nowhere"), "line 8: the placement 'nowhere' is unknown"),
-        (cell(8, "probability", "nan"), "line 8: the probability nan is not between 0 and 1"),
+        (cell(8, "probability", "nan"), "line 8: 'nan' is not a number"),
         (cell(2, "probability", "5"), "line 2: the probability 5 is not between 0 and 1"),
         (cell(2, "strata_s", "3600 60"), "line 2: no policy has the strata 3600 s, 60 s"),
         (cell(2, "grace_s", "-5"), "line 2: no policy has the grace -5 s"),
@@ -112,7 +112,7 @@ def test_a_damaged_log_is_refused_by_its_line(
     assert f"{path}, {told}" in refused("whatif", "--log", str(path))
 
 
-@pytest.mark.parametrize("text", ["5", "0", "nan"])
+@pytest.mark.parametrize("text", ["5", "0"])
 def test_a_promise_that_is_no_probability_passes_nowhere(text: str, lines: Lines, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("\n".join(cell(2, "probability", text)(lines)) + "\n", encoding="utf-8")

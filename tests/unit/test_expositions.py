@@ -37,7 +37,7 @@ def crowded(count: int) -> CollectorRegistry:
 
 
 class Asked:
-    """What is collected, and how often it was."""
+    """A collector, and the number of its collections."""
 
     def __init__(self, metrics: Collector) -> None:
         self.count, self._metrics = 0, metrics
@@ -83,7 +83,7 @@ async def test_an_error_is_told_and_not_kept() -> None:
 
 @pytest.fixture
 async def passes() -> AsyncIterator[list[float]]:
-    """How long each pass of the event loop took, in this thread's own time, from the test's beginning."""
+    """The length of each pass of the event loop, in this thread's own time, from the test's beginning."""
     found = list[float]()
 
     async def look() -> None:

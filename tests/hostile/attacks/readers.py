@@ -58,7 +58,7 @@ async def metrics(target: Target) -> None:
 
 @attack("reader")
 async def metrics_of_the_process(target: Target) -> None:
-    """What the process counts of 160 clouds, in one format and the other, on six connections."""
+    """The counts of the process on 160 clouds, in one format and the other, on six connections."""
     token = target.tokens["onlooker"]
     open_format = request("GET", "/metrics", token, None, "Accept: application/openmetrics-text; version=1.0.0")
     asked = cycle([request("GET", "/metrics", token), open_format])
