@@ -7,7 +7,7 @@
     made        nine pairs of made jobs (shared/traces/federation): the first cloud's as on-demand load, the second's as
                 spot demand; a job is as many instances of one core as it counts
     synthetic   six shapes of load (`shapes`), sudden ones, three seeds each
-    drifting    the same six shapes with on-demand instances that live long, six seeds each; only where it is asked for
+    drifting    the same six shapes with on-demand instances that live long, twelve seeds each; where it is asked for
 
 Platforms that share an on-demand trace are one witness: one burst breaks them all. `sixteen`, `held-out`, `tight` and
 `log` rest on recorded on-demand traces, so they are *real*.
@@ -40,8 +40,8 @@ FILES = {"A": "DS2", "B": "DS3", "C": "DS5", "D": "DS6"}
 PEAKS = {"A": 83, "B": 44, "C": 749, "D": 816}
 """The highest on-demand load of each recorded trace, in cores."""
 SEEDS = (1, 2, 3)
-DRIFTING_SEEDS = range(3, 9)
-"""Seed 2 is that on which the kind's figures were set."""
+DRIFTING_SEEDS = range(3, 15)
+"""As many platforms as recorded ones among the sixteen, the held-out and the tight. Seed 2 set the kind's figures."""
 _DRIFTING = "drifting_"
 _TIGHT_CORES = {"A": 16, "B": 12, "C": 40, "D": 40}
 _LEAST, _MOST = 0.45, 0.98
