@@ -41,7 +41,7 @@ PEAKS = {"A": 83, "B": 44, "C": 749, "D": 816}
 """The highest on-demand load of each recorded trace, in cores."""
 SEEDS = (1, 2, 3)
 DRIFTING_SEEDS = range(3, 15)
-"""As many platforms as recorded ones among the sixteen, the held-out and the tight. Seed 2 set the kind's figures."""
+"""They make as many platforms as there are sixteen, held-out and tight ones. Seed 2 set the kind's figures."""
 _DRIFTING = "drifting_"
 _TIGHT_CORES = {"A": 16, "B": 12, "C": 40, "D": 40}
 _LEAST, _MOST = 0.45, 0.98
