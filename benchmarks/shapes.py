@@ -11,9 +11,9 @@ and a log-normal lifetime. There are two *kinds* of load and demand:
     spot starts a day                        44                      200
     shares of their strata                   .58 .22 .12 .06 .02     .62 .24 .09 .035 .015
 
-Where instances live long, the load drifts and does not jump. The figures of `DRIFTING` were set so that rules which are
-none of the product's complete about what a study of them reports for its own synthetic load (docs/forecast.md, *Rules
-tried against the bars*), on seed 2 alone.
+Where instances live long, the load drifts and does not jump. The figures of `DRIFTING` were set, on seed 2, so that
+two rules other than the default one complete about what is known of them on another synthetic load (docs/forecast.md,
+*Rules tried against the bars*).
 
     stationary  1
     daily       a sine of the day between .5 and 1.5 (highest at 15:00), and .6 of it on days 5 and 6 of a week

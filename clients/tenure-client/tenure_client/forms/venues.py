@@ -92,6 +92,15 @@ class PoolPricesAnswer(Answer, kw_only=True):
     links: list[Link]
 
 
+Refuted = Annotated[
+    bool,
+    Meta(
+        description="True: so few of the past starts lived that `survival`, by the venue's model, is above the upper "
+        "bound of the share that lived, at the answer's confidence."
+    ),
+]
+
+
 class VenueQuoteAnswer(Answer, kw_only=True):
     """A pool's bid, and how it did in the pool's past."""
 
@@ -113,13 +122,7 @@ class VenueQuoteAnswer(Answer, kw_only=True):
         float | None,
         Meta(description="The share of past starts that lived under the bid; null where no price ends machines."),
     ] = None
-    refuted: Annotated[
-        bool,
-        Meta(
-            description="True: so few of the past starts lived that `survival`, by the venue's model, is above the "
-            "upper bound of `counted` at the answer's confidence."
-        ),
-    ] = False
+    refuted: Refuted = False
     at_least: Annotated[float | None, Meta(description="A lower bound of it, at the answer's confidence.")]
     windows: Annotated[int, Meta(description="Past lifetimes of the pool that share no time: the bound's evidence.")]
     cost: Annotated[float | None, Meta(description="Usual cost of a run that completes, by the started hour.")]
@@ -147,13 +150,7 @@ class PoolSurvivalPointAnswer(Answer, kw_only=True):
 
     lifetime_s: Seconds
     survival: Annotated[float | None, Meta(description="Null where no past start under the bid shows it.")]
-    refuted: Annotated[
-        bool,
-        Meta(
-            description="True: so few of the past starts lived that `survival`, by the venue's model, is above the "
-            "upper bound of `counted` at the answer's confidence."
-        ),
-    ] = False
+    refuted: Refuted = False
     at_least: Annotated[float | None, Meta(description="A lower bound of it, at the answer's confidence.")]
     windows: Annotated[int, Meta(description="Past lifetimes that share no time: the bound's evidence.")]
 
